@@ -1,0 +1,407 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3
+"""The hot loops, compiled. `_twin.py` holds the same in NumPy; a test keeps them together.
+
+A map f: R^m → R^d with its exact Jacobian, and a bounded Levenberg-Marquardt search for the
+input whose image is nearest to a target. All loops run without the GIL on memory taken once a
+call, so that several threads may use one map.
+"""
+
+from libc.math cimport fabs, sqrt
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+cdef enum:  # sizes of the small arrays kept on the stack
+    MAX_INPUTS = 16
+    MAX_NODES = 64
+
+
+cdef class Map:
+    """A differentiable map; subclasses fill in `_eval`."""
+
+    cdef readonly int inputs
+    cdef readonly int outputs
+
+    cdef size_t _work_size(self) noexcept nogil:
+        return 0
+
+    cdef void _eval(self, const double* x, double* f, double* jac, double* work) noexcept nogil:
+        """Write f (d,) and, unless jac is NULL, the Jacobian (d, m) at x (m,)."""
+
+    def evaluate(self, const double[:, ::1] x, bint jacobian=False):
+        """Return values (s, d) and Jacobians (s, d, m), or None, at points x (s, m)."""
+        cdef Py_ssize_t count = x.shape[0], i
+        cdef Py_ssize_t d = self.outputs, m = self.inputs
+        values = np.empty((count, d))
+        jacobians = np.empty((count, d, m)) if jacobian else None
+        cdef double[:, ::1] v = values
+        cdef double[:, :, ::1] j
+        cdef double* jac = NULL
+        if count == 0:
+            return values, jacobians
+        if jacobian:
+            j = jacobians
+            jac = &j[0, 0, 0]
+        cdef double* work = <double*> malloc((self._work_size() + 1) * sizeof(double))
+        if work == NULL:
+            raise MemoryError('No memory for evaluating the map.')
+        with nogil:
+            for i in range(count):
+                self._eval(&x[i, 0], &v[i, 0], NULL if jac == NULL else jac + i * d * m, work)
+        free(work)
+        return values, jacobians
+
+    def best_match(
+        self,
+        const double[:, ::1] targets,
+        const double[::1] weights,
+        const double[:, ::1] starts,
+        const double[::1] lower,
+        const double[::1] upper,
+        const double[::1] pull,
+        int max_steps,
+        double tolerance,
+    ):
+        """Minimise Σ p_i (f_i(x) − y_i)² + Σ λ_j (x_j − s_j)² inside bounds, target by target.
+
+        Parameters
+        ----------
+        targets : (s, d), weights : (d,) the p_i, starts : (s, m), lower, upper : (m,)
+        pull : (m,) the λ_j that hold x near its start
+        max_steps : int
+        tolerance : float
+            Stop when the projected gradient or the step is smaller, relative to the scale.
+
+        Returns
+        -------
+        x (s, m), cost (s,), steps (s,) int32, converged (s,) bool
+        """
+        cdef Py_ssize_t count = targets.shape[0], i
+        cdef int d = self.outputs, m = self.inputs
+        x = np.array(starts, dtype=np.float64)
+        cost = np.empty(count)
+        steps = np.zeros(count, dtype=np.int32)
+        converged = np.zeros(count, dtype=np.uint8)
+        if count == 0:
+            return x, cost, steps, converged.astype(bool)
+        cdef double[:, ::1] xv = x
+        cdef double[::1] cv = cost
+        cdef int[::1] sv = steps
+        cdef unsigned char[::1] kv = converged
+        cdef size_t size = self._work_size() + 2 * d + d * m + 1
+        cdef double* work = <double*> malloc(size * sizeof(double))
+        if work == NULL:
+            raise MemoryError('No memory for the best-match search.')
+        with nogil:
+            for i in range(count):
+                kv[i] = _levenberg_marquardt(
+                    self, &targets[i, 0], &weights[0], &xv[i, 0], &lower[0], &upper[0],
+                    &pull[0], max_steps, tolerance, &cv[i], &sv[i], work,
+                )
+        free(work)
+        return x, cost, steps, converged.astype(bool)
+
+
+cdef double _cost(int d, int m, const double* f, const double* y, const double* p,
+                  const double* x, const double* rest, const double* pull) noexcept nogil:
+    cdef double total = 0.0
+    cdef int i
+    for i in range(d):
+        total += p[i] * (f[i] - y[i]) * (f[i] - y[i])
+    for i in range(m):
+        total += pull[i] * (x[i] - rest[i]) * (x[i] - rest[i])
+    return total
+
+
+cdef bint _solve(int n, double* a, double* b) noexcept nogil:
+    """Solve a·x = b in place by Cholesky, a (n, n) symmetric; False if not positive definite."""
+    cdef int i, j, k
+    cdef double s
+    for i in range(n):
+        for j in range(i + 1):
+            s = a[i * n + j]
+            for k in range(j):
+                s -= a[i * n + k] * a[j * n + k]
+            if i == j:
+                if not s > 0.0:
+                    return False
+                a[i * n + i] = sqrt(s)
+            else:
+                a[i * n + j] = s / a[j * n + j]
+    for i in range(n):
+        s = b[i]
+        for k in range(i):
+            s -= a[i * n + k] * b[k]
+        b[i] = s / a[i * n + i]
+    for i in range(n - 1, -1, -1):
+        s = b[i]
+        for k in range(i + 1, n):
+            s -= a[k * n + i] * b[k]
+        b[i] = s / a[i * n + i]
+    return True
+
+
+cdef bint _levenberg_marquardt(
+    Map model, const double* y, const double* p, double* x, const double* lower,
+    const double* upper, const double* pull, int max_steps, double tolerance, double* cost,
+    int* steps, double* work,
+) noexcept nogil:
+    """Bounded Levenberg-Marquardt: joints at a bound that the gradient pushes out stay there."""
+    cdef int d = model.outputs, m = model.inputs
+    cdef double* f = work
+    cdef double* f_new = f + d
+    cdef double* jac = f_new + d
+    cdef double* inner = jac + d * m
+    cdef double[MAX_INPUTS] gradient, rest, step, x_new
+    cdef double[MAX_INPUTS * MAX_INPUTS] hessian, system
+    cdef int[MAX_INPUTS] free_joint
+    cdef int i, j, k, n, turn
+    cdef double damping = 1e-3, value, trial, largest, change, size, scale
+    cdef bint moved
+    memcpy(rest, x, m * sizeof(double))
+    model._eval(x, f, jac, inner)
+    value = _cost(d, m, f, y, p, x, rest, pull)
+    steps[0] = 0
+    for turn in range(max_steps):
+        memset(hessian, 0, m * m * sizeof(double))
+        for j in range(m):
+            gradient[j] = pull[j] * (x[j] - rest[j])
+            hessian[j * m + j] = pull[j]
+        for i in range(d):
+            if p[i] == 0.0:
+                continue
+            for j in range(m):
+                size = p[i] * jac[i * m + j]
+                gradient[j] += size * (f[i] - y[i])
+                for k in range(j + 1):
+                    hessian[j * m + k] += size * jac[i * m + k]
+        n = 0
+        largest = 0.0
+        scale = 0.0
+        for j in range(m):
+            scale = max(scale, hessian[j * m + j])
+            if (x[j] <= lower[j] and gradient[j] > 0) or (x[j] >= upper[j] and gradient[j] < 0):
+                continue
+            free_joint[n] = j
+            n += 1
+            largest = max(largest, fabs(gradient[j]))
+        if n == 0 or largest <= tolerance * (scale + 1e-300):
+            cost[0] = value
+            return True
+        moved = False
+        while damping < 1e12:
+            for j in range(n):
+                for k in range(j + 1):
+                    system[j * n + k] = hessian[free_joint[j] * m + free_joint[k]]
+                system[j * n + j] += damping * (system[j * n + j] + 1e-9 * scale)
+                step[j] = -gradient[free_joint[j]]
+            if not _solve(n, system, step):
+                damping *= 10.0
+                continue
+            memcpy(x_new, x, m * sizeof(double))
+            change = 0.0
+            for j in range(n):
+                i = free_joint[j]
+                x_new[i] = min(max(x[i] + step[j], lower[i]), upper[i])
+                change = max(change, fabs(x_new[i] - x[i]))
+            if change <= tolerance:
+                cost[0] = value
+                return True
+            model._eval(x_new, f_new, NULL, inner)
+            trial = _cost(d, m, f_new, y, p, x_new, rest, pull)
+            if trial < value:
+                moved = True
+                break
+            damping *= 8.0
+        if not moved:
+            cost[0] = value
+            return True
+        steps[0] += 1
+        damping = max(damping / 10.0, 1e-12)
+        memcpy(x, x_new, m * sizeof(double))
+        value = trial
+        model._eval(x, f, jac, inner)
+    cost[0] = value
+    return False
+
+
+cdef class TensorMap(Map):
+    """A tensor-product polynomial f(x) = Σ_k g_k Π_μ φ_{k_μ}(t_μ), φ = Tᵀ C_μ.
+
+    T are Chebyshev polynomials in t_μ = (x_μ − centre_μ) / half_μ, C_μ (n_μ, r_μ) combines them,
+    and g (r_1, …, r_m, d) is the core tensor.
+    """
+
+    cdef readonly object core, factors, centre, half
+    cdef const double[::1] _core
+    cdef const double[::1] _factors
+    cdef const double[::1] _centre
+    cdef const double[::1] _half
+    cdef int[MAX_INPUTS] _nodes, _ranks, _offsets
+    cdef size_t _rest
+
+    def __init__(self, core, factors, centre, half):
+        cdef int axis, offset = 0
+        core = np.ascontiguousarray(core, dtype=np.float64)
+        self.core, self.factors, self.centre, self.half = core, list(factors), centre, half
+        self.inputs = core.ndim - 1
+        self.outputs = core.shape[core.ndim - 1]
+        if self.inputs > MAX_INPUTS:
+            raise ValueError(f'A map may have {MAX_INPUTS} inputs at most, not {self.inputs}.')
+        for axis in range(self.inputs):
+            factor = self.factors[axis]
+            if factor.shape[0] > MAX_NODES:
+                raise ValueError(f'An axis may have {MAX_NODES} nodes at most.')
+            if factor.shape[1] != core.shape[axis]:
+                raise ValueError('A factor does not fit the core tensor.')
+            self._nodes[axis] = factor.shape[0]
+            self._ranks[axis] = factor.shape[1]
+            self._offsets[axis] = offset
+            offset += factor.shape[0] * factor.shape[1]
+        self._core = core.reshape(-1)
+        self._factors = np.concatenate([np.asarray(f, dtype=np.float64).ravel() for f in factors])
+        self._centre = np.ascontiguousarray(centre, dtype=np.float64)
+        self._half = np.ascontiguousarray(half, dtype=np.float64)
+        self._rest = core.size // core.shape[0]
+
+    cdef size_t _work_size(self) noexcept nogil:
+        return 2 * (self.inputs + 1) * self._rest
+
+    cdef void _basis(self, int axis, double x, double* phi, double* slope) noexcept nogil:
+        """Write φ (r,) and dφ/dx (r,) of one axis."""
+        cdef double[MAX_NODES] t, dt
+        cdef int n = self._nodes[axis], r = self._ranks[axis], i, k
+        cdef double s = (x - self._centre[axis]) / self._half[axis]
+        cdef double inverse = 1.0 / self._half[axis]
+        cdef const double* factor = &self._factors[self._offsets[axis]]
+        t[0] = 1.0
+        dt[0] = 0.0
+        if n > 1:
+            t[1] = s
+            dt[1] = 1.0
+        for i in range(2, n):
+            t[i] = 2.0 * s * t[i - 1] - t[i - 2]
+            dt[i] = 2.0 * t[i - 1] + 2.0 * s * dt[i - 1] - dt[i - 2]
+        for k in range(r):
+            phi[k] = 0.0
+            slope[k] = 0.0
+        for i in range(n):
+            for k in range(r):
+                phi[k] += t[i] * factor[i * r + k]
+                slope[k] += dt[i] * inverse * factor[i * r + k]
+
+    cdef void _eval(self, const double* x, double* f, double* jac, double* work) noexcept nogil:
+        """Contract one axis after another; slot 0 holds the value, slot 1 + μ the slope in x_μ."""
+        cdef int m = self.inputs, d = self.outputs, axis, slot, slots, rank, k
+        cdef size_t full = self._rest * self._ranks[0], rest, i, stride = self._rest
+        cdef double[MAX_NODES] phi, slope
+        cdef double* now = work
+        cdef double* other = work + (m + 1) * stride
+        cdef double* swap
+        cdef const double* source
+        cdef bint want = jac != NULL
+        for axis in range(m):
+            self._basis(axis, x[axis], phi, slope)
+            rank = self._ranks[axis]
+            rest = full // rank
+            slots = axis + 1 if want else 1
+            for slot in range(slots):
+                source = &self._core[0] if axis == 0 else other + slot * stride
+                _contract(source, phi, rank, rest, now + slot * stride)
+            if want:
+                source = &self._core[0] if axis == 0 else other
+                _contract(source, slope, rank, rest, now + (axis + 1) * stride)
+            swap = now
+            now = other
+            other = swap
+            full = rest
+        memcpy(f, other, d * sizeof(double))
+        if want:
+            for slot in range(m):
+                for k in range(d):
+                    jac[k * m + slot] = other[(slot + 1) * stride + k]
+
+
+cdef inline void _contract(
+    const double* source, const double* phi, int rank, size_t rest, double* out
+) noexcept nogil:
+    """Write out[i] = Σ_k phi[k] source[k, i]: long, contiguous, for the vector units."""
+    cdef size_t i
+    cdef int k
+    cdef double a
+    cdef const double* row
+    a = phi[0]
+    for i in range(rest):
+        out[i] = a * source[i]
+    for k in range(1, rank):
+        a = phi[k]
+        row = source + k * rest
+        for i in range(rest):
+            out[i] += a * row[i]
+
+
+cdef class ArmMap(Map):
+    """An arm in two parts: `near` moves a frame, `far` moves a point inside that frame.
+
+    `near` gives (e, w, R): two points and the frame's rotation by rows, 15 numbers; `far` gives
+    h (3,). Outputs: e, e, w, w, w + R h, so 15 numbers for the five points of the pose kernel.
+    Inputs: those of `near`, then those of `far`, then `idle` ones that move no point.
+    """
+
+    cdef readonly TensorMap near
+    cdef readonly TensorMap far
+    cdef readonly int idle
+
+    def __init__(self, TensorMap near, TensorMap far, int idle=0):
+        if near.outputs != 15 or far.outputs != 3:
+            raise ValueError('The two parts must have 15 and 3 outputs.')
+        self.near, self.far, self.idle = near, far, idle
+        self.inputs = near.inputs + far.inputs + idle
+        self.outputs = 15
+        if self.inputs > MAX_INPUTS:
+            raise ValueError(f'A map may have {MAX_INPUTS} inputs at most, not {self.inputs}.')
+
+    cdef size_t _work_size(self) noexcept nogil:
+        return (self.near._work_size() + self.far._work_size()
+                + 18 + 15 * self.near.inputs + 3 * self.far.inputs)
+
+    cdef void _eval(self, const double* x, double* f, double* jac, double* work) noexcept nogil:
+        cdef int m = self.inputs, m1 = self.near.inputs, m2 = self.far.inputs, i, j, k
+        cdef double* a = work
+        cdef double* h = a + 15
+        cdef double* ja = h + 3
+        cdef double* jh = ja + 15 * m1
+        cdef double* inner = jh + 3 * m2
+        cdef bint want = jac != NULL
+        cdef double s
+        self.near._eval(x, a, ja if want else NULL, inner)
+        self.far._eval(x + m1, h, jh if want else NULL, inner + self.near._work_size())
+        for i in range(3):
+            f[i] = a[i]
+            f[3 + i] = a[i]
+            f[6 + i] = a[3 + i]
+            f[9 + i] = a[3 + i]
+            s = a[3 + i]
+            for k in range(3):
+                s += a[6 + 3 * i + k] * h[k]
+            f[12 + i] = s
+        if not want:
+            return
+        memset(jac, 0, 15 * m * sizeof(double))
+        for i in range(3):
+            for j in range(m1):
+                jac[i * m + j] = ja[i * m1 + j]
+                jac[(3 + i) * m + j] = ja[i * m1 + j]
+                jac[(6 + i) * m + j] = ja[(3 + i) * m1 + j]
+                jac[(9 + i) * m + j] = ja[(3 + i) * m1 + j]
+                s = ja[(3 + i) * m1 + j]
+                for k in range(3):
+                    s += ja[(6 + 3 * i + k) * m1 + j] * h[k]
+                jac[(12 + i) * m + j] = s
+            for j in range(m2):
+                s = 0.0
+                for k in range(3):
+                    s += a[6 + 3 * i + k] * jh[k * m2 + j]
+                jac[(12 + i) * m + m1 + j] = s

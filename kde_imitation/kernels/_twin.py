@@ -1,0 +1,202 @@
+"""The hot loops in NumPy: the twin of `_core.pyx`, for machines without a compiler.
+
+Same classes, same arguments, same results. The compiled module is the faster one; this one is
+the easier to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.polynomial import chebyshev
+
+Floats = npt.NDArray[np.floating[Any]]
+
+MAX_INPUTS = 16
+MAX_NODES = 64
+
+
+class Map:
+    """A differentiable map f: R^m → R^d; subclasses fill in `evaluate`."""
+
+    inputs: int
+    outputs: int
+
+    def evaluate(self, x: Floats, jacobian: bool = False) -> tuple[Floats, Floats | None]:
+        """Return values (s, d) and Jacobians (s, d, m), or None, at points x (s, m)."""
+        raise NotImplementedError
+
+    def best_match(
+        self,
+        targets: Floats,
+        weights: Floats,
+        starts: Floats,
+        lower: Floats,
+        upper: Floats,
+        pull: Floats,
+        max_steps: int,
+        tolerance: float,
+    ) -> tuple[Floats, Floats, npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """Minimise Σ p_i (f_i(x) − y_i)² + Σ λ_j (x_j − s_j)² inside bounds, target by target.
+
+        Parameters
+        ----------
+        targets : (s, d), weights : (d,) the p_i, starts : (s, m), lower, upper : (m,)
+        pull : (m,) the λ_j that hold x near its start
+        max_steps : int
+        tolerance : float
+            Stop when the projected gradient or the step is smaller, relative to the scale.
+
+        Returns
+        -------
+        x (s, m), cost (s,), steps (s,) int32, converged (s,) bool
+        """
+        x = np.array(starts, dtype=np.float64)
+        cost = np.empty(len(x))
+        steps = np.zeros(len(x), dtype=np.int32)
+        converged = np.zeros(len(x), dtype=bool)
+        for i in range(len(x)):
+            x[i], cost[i], steps[i], converged[i] = self._levenberg_marquardt(
+                targets[i], weights, x[i], lower, upper, pull, max_steps, tolerance
+            )
+        return x, cost, steps, converged
+
+    def _levenberg_marquardt(
+        self,
+        y: Floats,
+        p: Floats,
+        start: Floats,
+        lower: Floats,
+        upper: Floats,
+        pull: Floats,
+        max_steps: int,
+        tolerance: float,
+    ) -> tuple[Floats, float, int, bool]:
+        def value_at(point: Floats, f: Floats) -> float:
+            return float(np.sum(p * (f - y) ** 2) + np.sum(pull * (point - start) ** 2))
+
+        x, damping, steps = start.copy(), 1e-3, 0
+        for turn in range(max_steps):
+            values, jacobians = self.evaluate(x[None], True)
+            assert jacobians is not None
+            f, jac = values[0], jacobians[0]
+            if turn == 0:
+                value = value_at(x, f)
+            gradient = jac.T @ (p * (f - y)) + pull * (x - start)
+            hessian = (jac.T * p) @ jac + np.diag(pull)
+            scale = float(np.diag(hessian).max())
+            held = ((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0))
+            free = np.flatnonzero(~held)
+            if free.size == 0 or np.abs(gradient[free]).max() <= tolerance * (scale + 1e-300):
+                return x, value, steps, True
+            moved = False
+            while damping < 1e12:
+                system = hessian[np.ix_(free, free)].copy()
+                diagonal = np.diag(system)
+                system[np.diag_indices(free.size)] += damping * (diagonal + 1e-9 * scale)
+                try:
+                    np.linalg.cholesky(system)
+                except np.linalg.LinAlgError:
+                    damping *= 10.0
+                    continue
+                x_new = x.copy()
+                x_new[free] += np.linalg.solve(system, -gradient[free])
+                x_new = np.clip(x_new, lower, upper)
+                if np.abs(x_new - x).max() <= tolerance:
+                    return x, value, steps, True
+                trial = value_at(x_new, self.evaluate(x_new[None])[0][0])
+                if trial < value:
+                    moved = True
+                    break
+                damping *= 8.0
+            if not moved:
+                return x, value, steps, True
+            steps += 1
+            damping = max(damping / 10.0, 1e-12)
+            x, value = x_new, trial
+        return x, value, steps, False
+
+
+class TensorMap(Map):
+    """A tensor-product polynomial f(x) = Σ_k g_k Π_μ φ_{k_μ}(t_μ), φ = Tᵀ C_μ.
+
+    T are Chebyshev polynomials in t_μ = (x_μ − centre_μ) / half_μ, C_μ (n_μ, r_μ) combines them,
+    and g (r_1, …, r_m, d) is the core tensor.
+    """
+
+    def __init__(
+        self, core: Floats, factors: Sequence[Floats], centre: Floats, half: Floats
+    ) -> None:
+        self.core, self.factors = np.ascontiguousarray(core, dtype=np.float64), list(factors)
+        self.centre, self.half = centre, half
+        self.inputs, self.outputs = core.ndim - 1, core.shape[-1]
+        if self.inputs > MAX_INPUTS:
+            raise ValueError(f'A map may have {MAX_INPUTS} inputs at most, not {self.inputs}.')
+        for axis, factor in enumerate(self.factors):
+            if factor.shape[0] > MAX_NODES:
+                raise ValueError(f'An axis may have {MAX_NODES} nodes at most.')
+            if factor.shape[1] != core.shape[axis]:
+                raise ValueError('A factor does not fit the core tensor.')
+        # Coefficients of the derivative, so that its values are T times them.
+        self._slopes = [
+            chebyshev.chebder(np.vstack([factor, np.zeros((1, factor.shape[1]))]))
+            / self.half[axis]
+            for axis, factor in enumerate(self.factors)
+        ]
+
+    def evaluate(self, x: Floats, jacobian: bool = False) -> tuple[Floats, Floats | None]:
+        """Return values (s, d) and Jacobians (s, d, m), or None, at points x (s, m)."""
+        scaled = (x - self.centre) / self.half
+        bases = []
+        for axis in range(self.inputs):
+            t = chebyshev.chebvander(scaled[:, axis], self.factors[axis].shape[0] - 1)
+            bases.append((t @ self.factors[axis], t @ self._slopes[axis]))
+        rests = [int(np.prod(self.core.shape[axis + 1 :])) for axis in range(self.inputs)]
+        first = self.core.reshape(self.core.shape[0], rests[0])
+        phi, slope = bases[0]
+        slots = [phi @ first] + ([slope @ first] if jacobian else [])
+        for (phi, slope), rest in zip(bases[1:], rests[1:]):
+            blocks = [slot.reshape(len(x), phi.shape[1], rest) for slot in slots]
+            slots = [(phi[:, None] @ block)[:, 0] for block in blocks]
+            if jacobian:
+                slots.append((slope[:, None] @ blocks[0])[:, 0])
+        return slots[0], np.stack(slots[1:], axis=-1) if jacobian else None
+
+
+class ArmMap(Map):
+    """An arm in two parts: `near` moves a frame, `far` moves a point inside that frame.
+
+    `near` gives (e, w, R): two points and the frame's rotation by rows, 15 numbers; `far` gives
+    h (3,). Outputs: e, e, w, w, w + R h, so 15 numbers for the five points of the pose kernel.
+    Inputs: those of `near`, then those of `far`, then `idle` ones that move no point.
+    """
+
+    def __init__(self, near: TensorMap, far: TensorMap, idle: int = 0) -> None:
+        if near.outputs != 15 or far.outputs != 3:
+            raise ValueError('The two parts must have 15 and 3 outputs.')
+        self.near, self.far, self.idle = near, far, idle
+        self.inputs = near.inputs + far.inputs + idle
+        self.outputs = 15
+        if self.inputs > MAX_INPUTS:
+            raise ValueError(f'A map may have {MAX_INPUTS} inputs at most, not {self.inputs}.')
+
+    def evaluate(self, x: Floats, jacobian: bool = False) -> tuple[Floats, Floats | None]:
+        """Return values (s, 15) and Jacobians (s, 15, m), or None, at points x (s, m)."""
+        split, end = self.near.inputs, self.near.inputs + self.far.inputs
+        a, ja = self.near.evaluate(x[:, :split], jacobian)
+        h, jh = self.far.evaluate(x[:, split:end], jacobian)
+        elbow, wrist, turn = a[:, :3], a[:, 3:6], a[:, 6:].reshape(-1, 3, 3)
+        hand = wrist + np.einsum('sij,sj->si', turn, h)
+        values = np.concatenate([elbow, elbow, wrist, wrist, hand], axis=1)
+        if ja is None or jh is None:
+            return values, None
+        jacobians = np.zeros((len(x), 15, self.inputs))
+        jacobians[:, 0:3, :split] = jacobians[:, 3:6, :split] = ja[:, :3]
+        jacobians[:, 6:9, :split] = jacobians[:, 9:12, :split] = ja[:, 3:6]
+        turns = ja[:, 6:].reshape(-1, 3, 3, split)
+        jacobians[:, 12:, :split] = ja[:, 3:6] + np.einsum('sijm,sj->sim', turns, h)
+        jacobians[:, 12:, split:end] = turn @ jh
+        return values, jacobians

@@ -1,0 +1,1 @@
+"""The arm: from its URDF, in closed form, and learned (PSOM+)."""
