@@ -29,7 +29,7 @@ def polynomials(nodes):
 
 
 def dense_roughness(axes):
-    """M by the seed's formulas (3.15 to 3.21), every integral by polynomial algebra.
+    """M by the printed formulas (3.15 to 3.21), every integral by polynomial algebra.
 
     The nodes are moved to the middle first, which changes no integral but spares digits.
     """
@@ -66,7 +66,7 @@ GRIDS = [
 
 
 @pytest.mark.parametrize('axes', GRIDS, ids=['1-D', '2-D', '3-D'])
-def test_roughness_is_the_integral_of_the_seeds_formulas(axes):
+def test_roughness_is_the_integral_of_the_printed_formulas(axes):
     expected = dense_roughness(axes)
     roughness = Roughness(axes, box_of(axes))
     scale = np.abs(expected).max()

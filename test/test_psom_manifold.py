@@ -17,7 +17,7 @@ def fish_bowl(seed, count=1000):
     )
 
 
-def test_schedule_is_the_seeds():
+def test_schedule_is_the_published_one():
     assert annealing()[0] == pytest.approx(8.0)
     assert annealing()[-1] == pytest.approx(0.0124, abs=5e-5)
     assert len(annealing()) == 30
@@ -42,7 +42,7 @@ def test_a_curve_is_followed_and_ordered():
 
 
 def test_annealing_unfolds_the_fish_bowl():
-    """The seed reports a mean squared distance of 0.0386; noise alone leaves 0.01."""
+    """Klanke reports a mean squared distance of 0.0386; noise alone leaves 0.01."""
     y = fish_bowl(0)
     found = fit_manifold(y, [chebyshev_axis(-1, 1, 12)] * 2)
     plane = np.mean(np.linalg.svd(y - y.mean(0), full_matrices=False)[1][2] ** 2) / len(y)

@@ -17,6 +17,9 @@ cdef enum:  # sizes of the small arrays kept on the stack
     MAX_INPUTS = 16
     MAX_NODES = 64
 
+# A step that takes off less than this share of the cost is slow.
+cdef double FAST = 0.2
+
 
 cdef class Map:
     """A differentiable map; subclasses fill in `_eval`."""
@@ -90,7 +93,7 @@ cdef class Map:
         cdef double[::1] cv = cost
         cdef int[::1] sv = steps
         cdef unsigned char[::1] kv = converged
-        cdef size_t size = self._work_size() + 2 * d + d * m + 1
+        cdef size_t size = self._work_size() + 2 * d + 2 * d * m + 1
         cdef double* work = <double*> malloc(size * sizeof(double))
         if work == NULL:
             raise MemoryError('No memory for the best-match search.')
@@ -143,48 +146,105 @@ cdef bint _solve(int n, double* a, double* b) noexcept nogil:
     return True
 
 
+cdef void _normal_equations(
+    int d, int m, const double* f, const double* jac, const double* y, const double* p,
+    const double* x, const double* rest, const double* pull, double* gradient, double* gauss,
+) noexcept nogil:
+    """Write half the gradient (m,) and the Gauss-Newton matrix (m, m) of the cost."""
+    cdef int i, j, k
+    cdef double a
+    memset(gauss, 0, m * m * sizeof(double))
+    for j in range(m):
+        gradient[j] = pull[j] * (x[j] - rest[j])
+        gauss[j * m + j] = pull[j]
+    for i in range(d):
+        if p[i] == 0.0:
+            continue
+        for j in range(m):
+            a = p[i] * jac[i * m + j]
+            gradient[j] += a * (f[i] - y[i])
+            for k in range(j + 1):
+                gauss[j * m + k] += a * jac[i * m + k]
+    for j in range(m):
+        for k in range(j):
+            gauss[k * m + j] = gauss[j * m + k]
+
+
+cdef void _add_curvature(
+    int d, int m, const double* f, const double* y, const double* p, const double* jac,
+    const double* jac_old, const double* step, const double* gauss, double* curvature,
+) noexcept nogil:
+    """Update the curvature (m, m) by the last step, as BFGS does, or reset it to Gauss-Newton.
+
+    The change of the gradient is taken as Gauss-Newton's share plus (J − J_old)ᵀ r, which is
+    what large residuals add and Gauss-Newton leaves out.
+    """
+    cdef double[MAX_INPUTS] change, image
+    cdef double along = 0.0, plain = 0.0, bend = 0.0, a
+    cdef int i, j, k
+    for j in range(m):
+        change[j] = 0.0
+        image[j] = 0.0
+        for k in range(m):
+            change[j] += gauss[j * m + k] * step[k]
+            image[j] += curvature[j * m + k] * step[k]
+        plain += step[j] * change[j]
+        bend += step[j] * image[j]
+    for i in range(d):
+        a = p[i] * (f[i] - y[i])
+        for j in range(m):
+            change[j] += a * (jac[i * m + j] - jac_old[i * m + j])
+    for j in range(m):
+        along += step[j] * change[j]
+    if along <= 1e-4 * plain or bend <= 0.0:
+        memcpy(curvature, gauss, m * m * sizeof(double))
+        return
+    for j in range(m):
+        for k in range(m):
+            curvature[j * m + k] += change[j] * change[k] / along - image[j] * image[k] / bend
+
+
 cdef bint _levenberg_marquardt(
     Map model, const double* y, const double* p, double* x, const double* lower,
     const double* upper, const double* pull, int max_steps, double tolerance, double* cost,
     int* steps, double* work,
 ) noexcept nogil:
-    """Bounded Levenberg-Marquardt: joints at a bound that the gradient pushes out stay there."""
+    """Bounded Levenberg-Marquardt: inputs at a bound that the gradient pushes out stay there.
+
+    While the cost falls fast the Gauss-Newton matrix serves; where it falls slowly, which large
+    residuals cause, a matrix updated from step to step takes its place (Fletcher and Xu's
+    hybrid), and the last steps are fast again.
+    """
     cdef int d = model.outputs, m = model.inputs
     cdef double* f = work
     cdef double* f_new = f + d
     cdef double* jac = f_new + d
-    cdef double* inner = jac + d * m
+    cdef double* jac_old = jac + d * m
+    cdef double* inner = jac_old + d * m
     cdef double[MAX_INPUTS] gradient, rest, step, x_new
-    cdef double[MAX_INPUTS * MAX_INPUTS] hessian, system
-    cdef int[MAX_INPUTS] free_joint
+    cdef double[MAX_INPUTS * MAX_INPUTS] gauss, curvature, system
+    cdef int[MAX_INPUTS] free_input
     cdef int i, j, k, n, turn
-    cdef double damping = 1e-3, value, trial, largest, change, size, scale
-    cdef bint moved
+    cdef double damping = 1e-3, value, trial, largest, change, scale
+    cdef bint moved, fast = True
     memcpy(rest, x, m * sizeof(double))
     model._eval(x, f, jac, inner)
     value = _cost(d, m, f, y, p, x, rest, pull)
     steps[0] = 0
     for turn in range(max_steps):
-        memset(hessian, 0, m * m * sizeof(double))
-        for j in range(m):
-            gradient[j] = pull[j] * (x[j] - rest[j])
-            hessian[j * m + j] = pull[j]
-        for i in range(d):
-            if p[i] == 0.0:
-                continue
-            for j in range(m):
-                size = p[i] * jac[i * m + j]
-                gradient[j] += size * (f[i] - y[i])
-                for k in range(j + 1):
-                    hessian[j * m + k] += size * jac[i * m + k]
+        _normal_equations(d, m, f, jac, y, p, x, rest, pull, gradient, gauss)
+        if fast:
+            memcpy(curvature, gauss, m * m * sizeof(double))
+        else:
+            _add_curvature(d, m, f, y, p, jac, jac_old, step, gauss, curvature)
         n = 0
         largest = 0.0
         scale = 0.0
         for j in range(m):
-            scale = max(scale, hessian[j * m + j])
+            scale = max(scale, gauss[j * m + j])
             if (x[j] <= lower[j] and gradient[j] > 0) or (x[j] >= upper[j] and gradient[j] < 0):
                 continue
-            free_joint[n] = j
+            free_input[n] = j
             n += 1
             largest = max(largest, fabs(gradient[j]))
         if n == 0 or largest <= tolerance * (scale + 1e-300):
@@ -194,16 +254,16 @@ cdef bint _levenberg_marquardt(
         while damping < 1e12:
             for j in range(n):
                 for k in range(j + 1):
-                    system[j * n + k] = hessian[free_joint[j] * m + free_joint[k]]
+                    system[j * n + k] = curvature[free_input[j] * m + free_input[k]]
                 system[j * n + j] += damping * (system[j * n + j] + 1e-9 * scale)
-                step[j] = -gradient[free_joint[j]]
+                step[j] = -gradient[free_input[j]]
             if not _solve(n, system, step):
                 damping *= 10.0
                 continue
             memcpy(x_new, x, m * sizeof(double))
             change = 0.0
             for j in range(n):
-                i = free_joint[j]
+                i = free_input[j]
                 x_new[i] = min(max(x[i] + step[j], lower[i]), upper[i])
                 change = max(change, fabs(x_new[i] - x[i]))
             if change <= tolerance:
@@ -220,7 +280,11 @@ cdef bint _levenberg_marquardt(
             return True
         steps[0] += 1
         damping = max(damping / 10.0, 1e-12)
+        fast = value - trial >= FAST * value
+        for j in range(m):
+            step[j] = x_new[j] - x[j]
         memcpy(x, x_new, m * sizeof(double))
+        memcpy(jac_old, jac, d * m * sizeof(double))
         value = trial
         model._eval(x, f, jac, inner)
     cost[0] = value

@@ -17,6 +17,8 @@ Floats = npt.NDArray[np.floating[Any]]
 
 MAX_INPUTS = 16
 MAX_NODES = 64
+# A step that takes off less than this share of the cost is slow.
+FAST = 0.2
 
 
 class Map:
@@ -75,35 +77,50 @@ class Map:
         max_steps: int,
         tolerance: float,
     ) -> tuple[Floats, float, int, bool]:
+        """Bounded Levenberg-Marquardt: inputs at a bound that the gradient pushes out stay there.
+
+        While the cost falls fast the Gauss-Newton matrix serves; where it falls slowly, which
+        large residuals cause, a matrix updated from step to step takes its place (Fletcher and
+        Xu's hybrid), and the last steps are fast again.
+        """
+
         def value_at(point: Floats, f: Floats) -> float:
             return float(np.sum(p * (f - y) ** 2) + np.sum(pull * (point - start) ** 2))
 
-        x, damping, steps = start.copy(), 1e-3, 0
-        for turn in range(max_steps):
-            values, jacobians = self.evaluate(x[None], True)
+        def linearise(point: Floats) -> tuple[Floats, Floats]:
+            values, jacobians = self.evaluate(point[None], True)
             assert jacobians is not None
-            f, jac = values[0], jacobians[0]
-            if turn == 0:
-                value = value_at(x, f)
+            return values[0], jacobians[0]
+
+        x, damping, fast = start.copy(), 1e-3, True
+        curvature: Floats
+        f, jac = linearise(x)
+        value = value_at(x, f)
+        step, jac_old, curvature = np.zeros_like(x), jac, np.zeros((x.size, x.size))
+        for steps in range(max_steps):
             gradient = jac.T @ (p * (f - y)) + pull * (x - start)
-            hessian = (jac.T * p) @ jac + np.diag(pull)
-            scale = float(np.diag(hessian).max())
+            gauss = (jac.T * p) @ jac + np.diag(pull)
+            if fast:
+                curvature = gauss
+            else:
+                extra = (jac - jac_old).T @ (p * (f - y))
+                curvature = _add_curvature(curvature, gauss, step, extra)
+            scale = float(np.diag(gauss).max())
             held = ((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0))
             free = np.flatnonzero(~held)
             if free.size == 0 or np.abs(gradient[free]).max() <= tolerance * (scale + 1e-300):
                 return x, value, steps, True
             moved = False
             while damping < 1e12:
-                system = hessian[np.ix_(free, free)].copy()
-                diagonal = np.diag(system)
-                system[np.diag_indices(free.size)] += damping * (diagonal + 1e-9 * scale)
+                system = curvature[np.ix_(free, free)]
+                lift = damping * (np.diag(system) + 1e-9 * scale)
                 try:
-                    np.linalg.cholesky(system)
+                    factor = np.linalg.cholesky(system + np.diag(lift))
                 except np.linalg.LinAlgError:
                     damping *= 10.0
                     continue
                 x_new = x.copy()
-                x_new[free] += np.linalg.solve(system, -gradient[free])
+                x_new[free] -= np.linalg.solve(factor.T, np.linalg.solve(factor, gradient[free]))
                 x_new = np.clip(x_new, lower, upper)
                 if np.abs(x_new - x).max() <= tolerance:
                     return x, value, steps, True
@@ -114,10 +131,26 @@ class Map:
                 damping *= 8.0
             if not moved:
                 return x, value, steps, True
-            steps += 1
             damping = max(damping / 10.0, 1e-12)
+            fast = value - trial >= FAST * value
+            step, jac_old = x_new - x, jac
             x, value = x_new, trial
-        return x, value, steps, False
+            f, jac = linearise(x)
+        return x, value, max_steps, False
+
+
+def _add_curvature(curvature: Floats, gauss: Floats, step: Floats, extra: Floats) -> Floats:
+    """Update the curvature (m, m) by the last step, as BFGS does, or reset it to Gauss-Newton.
+
+    The change of the gradient is taken as Gauss-Newton's share plus `extra`, (J − J_old)ᵀ r,
+    which is what large residuals add and Gauss-Newton leaves out.
+    """
+    plain = gauss @ step
+    change, image = plain + extra, curvature @ step
+    along, bend = float(step @ change), float(step @ image)
+    if along <= 1e-4 * float(step @ plain) or bend <= 0.0:
+        return gauss
+    return curvature + np.outer(change, change) / along - np.outer(image, image) / bend
 
 
 class TensorMap(Map):

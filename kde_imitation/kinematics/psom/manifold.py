@@ -74,12 +74,26 @@ def fit_manifold(
     grid = np.stack(np.meshgrid(*nodes, indexing='ij'), axis=-1)
     psom = Psom(nodes, mean + (grid * reach) @ directions, bounds=box)
     roughness = Roughness(nodes, box)
-    x, errors = None, []
+    x, _ = _project(psom, points, None)
+    errors = []
     for weight in schedule:
-        x = psom.best_match(points, start=x)
         values = SampleFit(roughness, x, points).smooth(float(weight))
         psom = Psom(nodes, values, bounds=box, smoothing=float(weight))
-        errors.append(np.mean(np.sum((psom.predict(x) - points) ** 2, axis=1)))
-    match = psom.best_match(points, start=x, full=True)
-    errors[-1] = np.mean(match.distance)
-    return ManifoldFit(psom, match.x, np.array(errors))
+        x, error = _project(psom, points, x)
+        errors.append(error)
+    return ManifoldFit(psom, x, np.array(errors))
+
+
+def _project(psom: Psom, points: Floats, x: Floats | None) -> tuple[Floats, float]:
+    """Project points (s, d) onto the manifold: their coordinates and the mean squared distance.
+
+    The search begins at the best node and, where they are known, at the coordinates of the turn
+    before; the nearer answer counts, so that a point does not stay behind in a fold.
+    """
+    found = psom.best_match(points, full=True)
+    if x is None:
+        return found.x, float(found.distance.mean())
+    again = psom.best_match(points, start=x, full=True)
+    nearer = again.distance <= found.distance
+    both = np.where(nearer[:, None], again.x, found.x)
+    return both, float(np.minimum(again.distance, found.distance).mean())

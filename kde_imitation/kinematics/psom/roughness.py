@@ -3,7 +3,7 @@
 R(w) = wᵀ M w, and M is a sum of Kronecker products of small matrices. It is applied, or cut out
 block by block, and never built whole unless every element of it is wanted.
 
-The seed's matrices A, B and C belong to Lagrange polynomials. Here they are formed on
+Klanke's matrices A, B and C belong to Lagrange polynomials. Here they are formed on
 orthonormal Legendre polynomials instead: then A is the identity, the flat part (constant and
 linear maps, which have no roughness) is a handful of coefficients, and
 
