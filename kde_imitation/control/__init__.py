@@ -1,0 +1,1 @@
+"""Moving inside limits: no ROS here."""
