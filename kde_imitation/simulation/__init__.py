@@ -1,0 +1,1 @@
+"""The arm in MuJoCo, and pictures of it."""
