@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from kde_imitation.kernels import _twin
 
@@ -46,6 +47,54 @@ def test_arm_maps_agree_to_twelve_digits():
     assert ours[0] == pytest.approx(twin[0], abs=1e-12)
     assert ours[1] == pytest.approx(twin[1], abs=1e-12)
     assert (ours[1][:, :, 6] == 0).all()
+
+
+def a_chain(module, seed=6):
+    """Seven joints with random axes, and points on the base, in the middle and at the end."""
+    rng = np.random.default_rng(seed)
+    turns = Rotation.random(7, random_state=seed).as_matrix()
+    axes = rng.normal(size=(7, 3))
+    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    origins, points = rng.normal(size=(7, 3)), rng.normal(size=(4, 3))
+    return module.ChainMap(turns, origins, axes, points, np.array([-1, 2, 2, 6], dtype=np.int32))
+
+
+def test_chain_maps_agree_to_twelve_digits_and_with_scipy_rotations():
+    x = np.random.default_rng(7).uniform(-3, 3, (40, 7))
+    ours, twin = (a_chain(module).evaluate(x, True) for module in (_core, _twin))
+    assert ours[0] == pytest.approx(twin[0], abs=1e-12)
+    assert ours[1] == pytest.approx(twin[1], abs=1e-12)
+    arm = a_chain(_twin)
+    frame, place = np.eye(3), np.zeros(3)
+    for j in range(7):
+        place = place + frame @ arm.origins[j]
+        frame = frame @ arm.turns[j] @ Rotation.from_rotvec(x[0, j] * arm.axes[j]).as_matrix()
+    assert ours[0][0, 9:] == pytest.approx(place + frame @ arm.points[3], abs=1e-12)
+    assert ours[0][:, :3] == pytest.approx(np.tile(arm.points[0], (40, 1)))
+
+
+@pytest.mark.parametrize('module', [_core, _twin], ids=['compiled', 'twin'])
+def test_jacobians_of_all_maps_are_their_derivatives(module):
+    rng = np.random.default_rng(8)
+    arm, chain = an_arm(module), a_chain(module)
+    projected = module.ProjectedMap(chain, rng.normal(size=(5, 12)), rng.normal(size=5))
+    x, h = rng.uniform(-1, 1, (6, 7)), 1e-6
+    for model in (arm, chain, projected):
+        slopes = [
+            (model.evaluate(x + s)[0] - model.evaluate(x - s)[0]) / (2 * h) for s in h * np.eye(7)
+        ]
+        assert model.evaluate(x, True)[1] == pytest.approx(np.stack(slopes, -1), abs=1e-7)
+
+
+def test_projected_maps_agree_to_twelve_digits():
+    rng = np.random.default_rng(9)
+    A, b, x = rng.normal(size=(4, 15)), rng.normal(size=4), rng.uniform(-1, 1, (20, 7))
+    ours, twin = (
+        module.ProjectedMap(an_arm(module), A, b).evaluate(x, True) for module in (_core, _twin)
+    )
+    assert ours[0] == pytest.approx(twin[0], abs=1e-12)
+    assert ours[1] == pytest.approx(twin[1], abs=1e-12)
+    assert ours[0] == pytest.approx(an_arm(_twin).evaluate(x)[0] @ A.T + b)
 
 
 def test_best_matches_agree():
@@ -130,6 +179,8 @@ def test_parts_that_do_not_fit_are_refused(module):
     part = module.TensorMap(core, factors, centre, half)
     with pytest.raises(ValueError, match='15 and 3 outputs'):
         module.ArmMap(part, part)
+    with pytest.raises(ValueError, match='matrix does not fit'):
+        module.ProjectedMap(part, np.zeros((2, 3)), np.zeros(2))
 
 
 @pytest.mark.parametrize('module', [_core, _twin], ids=['compiled', 'twin'])

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kde_imitation.errors import BadInput
+from kde_imitation.kinematics import pa10 as closed_form
 from kde_imitation.kinematics.chain import Chain
 from kde_imitation.kinematics.description import joint_limits, urdf
 
@@ -104,8 +105,6 @@ def test_pa10_link_positions_are_those_of_the_published_matrices(lengths, mount)
 
 
 def test_pa10_link_positions_are_those_of_the_closed_form():
-    from kde_imitation.kinematics import pa10 as closed_form
-
     postures = random_postures(1000, seed=1)
     ours = Chain.from_urdf(urdf()).link_positions(postures, origin='link1')
     np.testing.assert_allclose(ours, closed_form.link_positions(postures), rtol=0, atol=1e-9)

@@ -97,6 +97,7 @@ def test_singular_and_extreme_postures_are_solved(q):
         [1, 0, -1, 0, 0.5, 0, 0.3],
         [0.4, 0, 1.2, 0.9, -0.5, 0.7, 0.3],
         [0.4, 0.6, 1.2, 0.9, -0.5, 0, 0.3],
+        [0.4, 0.6, 1.2, 0.9, np.pi / 2, 0, 0.3],
         [0.4, 0.6, 1.2, 0, -0.5, 0.7, 0.3],
         [0.4, 0, 1.2, 0, -0.5, 0, 4.0],
         [0.4, np.arctan2(0.5 * np.sin(0.9), 0.45 + 0.5 * np.cos(0.9)), np.pi / 2, 0.9, 0, 1, 0],
@@ -106,6 +107,7 @@ def test_singular_and_extreme_postures_are_solved(q):
         'straight up, other split',
         'shoulder singular',
         'wrist singular',
+        'wrist singular at a right angle',
         'elbow straight',
         'all three',
         'upper arm tilted as much as the triangle',
@@ -114,6 +116,38 @@ def test_singular_and_extreme_postures_are_solved(q):
 def test_a_singular_posture_is_found_again_from_itself(q):
     solved = pa10_inverse.solve(pa10.forward(q), near=q)
     np.testing.assert_allclose(solved, q, atol=1e-7)
+
+
+@pytest.mark.parametrize('joints', [[1], [3], [5], [1, 3], [3, 5], [1, 5], [1, 3, 5]])
+def test_postures_with_some_y_joints_at_zero_are_found_again_from_themselves(joints):
+    q = random_postures(500, seed=20)
+    q[:, joints] = 0
+    solved, found = pa10_inverse.solve_batch(pa10.forward(q), near=q)
+    assert found.all()
+    np.testing.assert_allclose(solved, q, atol=1e-9)
+
+
+@pytest.mark.parametrize('bend', [0.0, 1e-9, 1e-7, 2e-6, 1e-5])
+def test_a_limit_met_by_an_arm_nearly_straight_does_not_lose_the_pose(bend):
+    """The bend is hardly seen in the reach, but it decides on which side of the limit S2 is."""
+    for side in (-1, 1):
+        q = np.array([1.2, side * LIMITS[1], 0.0, side * bend, 2.6, LIMITS[5], 2.2])
+        solved = pa10_inverse.solve(pa10.forward(q))
+        assert (np.abs(solved) <= LIMITS).all()
+        assert max(errors(solved, pa10.forward(q))) < 1e-9
+
+
+@pytest.mark.parametrize('middle', [1, 5], ids=['shoulder', 'wrist'])
+def test_a_singular_joint_leaves_its_neighbours_free_to_follow_the_wish(middle):
+    """With S2 or W1 at zero, its neighbours may turn against each other and nothing moves."""
+    q = np.array([0.4, 0.6, 1.2, 0.9, -0.5, 0.7, 0.3])
+    q[middle] = 0
+    turned = q.copy()
+    turned[[middle - 1, middle + 1]] += [1.0, -1.0]
+    np.testing.assert_allclose(pa10.forward(turned), pa10.forward(q), atol=1e-15)
+    wish = turned + 0.01 * np.array([1, -2, 1.5, 1, 0, -1, 0])
+    solved = pa10_inverse.solve(pa10.forward(q), near=wish)
+    assert np.linalg.norm(solved - wish) <= np.linalg.norm(turned - wish) + 0.01
 
 
 def test_wrist_on_the_base_axis_with_a_bent_elbow_is_solved():
@@ -186,6 +220,8 @@ def test_feasible_intervals_are_disjoint_ordered_and_end_at_a_limit():
         for branch, intervals in enumerate(pa10_inverse.feasible_arm_angles(pose)):
             flat = intervals.ravel()
             assert (np.diff(flat) >= 0).all()
+            if len(intervals) > 1:
+                assert not (flat[0] == -np.pi and flat[-1] == np.pi)
             if len(flat) == 0 or flat[-1] - flat[0] >= 2 * np.pi - 1e-12:
                 continue
             assert flat[0] >= -np.pi
@@ -195,6 +231,14 @@ def test_feasible_intervals_are_disjoint_ordered_and_end_at_a_limit():
             np.testing.assert_allclose(margin, 0, atol=1e-9)
             ends += len(flat)
     assert ends > 100
+
+
+def test_the_arm_straight_up_may_turn_as_far_as_its_third_joint():
+    sets = pa10_inverse.feasible_arm_angles(pa10.forward(np.zeros(7)))
+    for (shoulder, elbow, _), intervals in zip(pa10_inverse.BRANCHES, sets, strict=True):
+        middle = 0 if elbow > 0 else np.pi
+        expected = [[middle - LIMITS[2], middle + LIMITS[2]]] if shoulder > 0 else np.empty((0, 2))
+        np.testing.assert_allclose(intervals, expected, atol=1e-12)
 
 
 def test_no_arm_angle_of_a_dense_search_is_nearer():

@@ -7,7 +7,7 @@ input whose image is nearest to a target. All loops run without the GIL on memor
 call, so that several threads may use one map.
 """
 
-from libc.math cimport fabs, sqrt
+from libc.math cimport cos, fabs, sin, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -469,3 +469,129 @@ cdef class ArmMap(Map):
                 for k in range(3):
                     s += a[6 + 3 * i + k] * jh[k * m2 + j]
                 jac[(12 + i) * m + m1 + j] = s
+
+
+cdef class ChainMap(Map):
+    """The points of a serial arm of revolute joints, exactly, from its fixed transforms.
+
+    Joint j stands at `origins[j]`, turned by `turns[j]`, in the frame before it, and turns about
+    the unit vector `axes[j]`. Point k is fixed at `points[k]` in the frame after joint
+    `carriers[k]` (-1 is the base). Outputs: the points in the base frame, 3 numbers each.
+    """
+
+    cdef readonly object turns, origins, axes, points, carriers
+    cdef const double[:, :, ::1] _turns
+    cdef const double[:, ::1] _origins
+    cdef const double[:, ::1] _axes
+    cdef const double[:, ::1] _points
+    cdef const int[::1] _carriers
+
+    def __init__(self, turns, origins, axes, points, carriers):
+        self.turns = self._turns = np.ascontiguousarray(turns, dtype=np.float64)
+        self.origins = self._origins = np.ascontiguousarray(origins, dtype=np.float64)
+        self.axes = self._axes = np.ascontiguousarray(axes, dtype=np.float64)
+        self.points = self._points = np.ascontiguousarray(points, dtype=np.float64)
+        self.carriers = self._carriers = np.ascontiguousarray(carriers, dtype=np.int32)
+        self.inputs = self._axes.shape[0]
+        self.outputs = 3 * self._points.shape[0]
+        if self.inputs > MAX_INPUTS:
+            raise ValueError(f'A map may have {MAX_INPUTS} inputs at most, not {self.inputs}.')
+
+    cdef void _eval(self, const double* x, double* f, double* jac, double* work) noexcept nogil:
+        cdef double[MAX_INPUTS + 1][9] frame
+        cdef double[MAX_INPUTS + 1][3] place
+        cdef double[MAX_INPUTS][3] axis
+        cdef double[9] fixed, turn
+        cdef double[3] a, arm
+        cdef int m = self.inputs, j, k, r, c, t, carrier
+        cdef double co, si, v
+        for r in range(9):
+            frame[0][r] = 1.0 if r % 4 == 0 else 0.0
+        for r in range(3):
+            place[0][r] = 0.0
+        for j in range(m):
+            for r in range(3):
+                place[j + 1][r] = place[j][r]
+                for c in range(3):
+                    place[j + 1][r] += frame[j][3 * r + c] * self._origins[j, c]
+                    v = 0.0
+                    for t in range(3):
+                        v += frame[j][3 * r + t] * self._turns[j, t, c]
+                    fixed[3 * r + c] = v
+            for r in range(3):
+                a[r] = self._axes[j, r]
+            for r in range(3):
+                axis[j][r] = (fixed[3 * r] * a[0] + fixed[3 * r + 1] * a[1]
+                              + fixed[3 * r + 2] * a[2])
+            co = cos(x[j])
+            si = sin(x[j])
+            v = 1.0 - co
+            turn[0] = co + a[0] * a[0] * v
+            turn[1] = a[0] * a[1] * v - a[2] * si
+            turn[2] = a[0] * a[2] * v + a[1] * si
+            turn[3] = a[1] * a[0] * v + a[2] * si
+            turn[4] = co + a[1] * a[1] * v
+            turn[5] = a[1] * a[2] * v - a[0] * si
+            turn[6] = a[2] * a[0] * v - a[1] * si
+            turn[7] = a[2] * a[1] * v + a[0] * si
+            turn[8] = co + a[2] * a[2] * v
+            for r in range(3):
+                for c in range(3):
+                    v = 0.0
+                    for t in range(3):
+                        v += fixed[3 * r + t] * turn[3 * t + c]
+                    frame[j + 1][3 * r + c] = v
+        for k in range(self._points.shape[0]):
+            carrier = self._carriers[k] + 1
+            for r in range(3):
+                v = place[carrier][r]
+                for c in range(3):
+                    v += frame[carrier][3 * r + c] * self._points[k, c]
+                f[3 * k + r] = v
+            if jac == NULL:
+                continue
+            for j in range(m):
+                for r in range(3):
+                    arm[r] = f[3 * k + r] - place[j + 1][r] if j < carrier else 0.0
+                jac[(3 * k) * m + j] = axis[j][1] * arm[2] - axis[j][2] * arm[1]
+                jac[(3 * k + 1) * m + j] = axis[j][2] * arm[0] - axis[j][0] * arm[2]
+                jac[(3 * k + 2) * m + j] = axis[j][0] * arm[1] - axis[j][1] * arm[0]
+
+
+cdef class ProjectedMap(Map):
+    """A map followed by a linear one: A f(x) + b, with A (r, d) and b (r,)."""
+
+    cdef readonly Map inner
+    cdef readonly object matrix, offset
+    cdef const double[:, ::1] _matrix
+    cdef const double[::1] _offset
+
+    def __init__(self, Map inner, matrix, offset):
+        self.inner = inner
+        self.matrix = self._matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+        self.offset = self._offset = np.ascontiguousarray(offset, dtype=np.float64)
+        self.inputs = inner.inputs
+        self.outputs = self._matrix.shape[0]
+        if self._matrix.shape[1] != inner.outputs or self._offset.shape[0] != self.outputs:
+            raise ValueError('The matrix does not fit the map.')
+
+    cdef size_t _work_size(self) noexcept nogil:
+        return self.inner._work_size() + self.inner.outputs * (1 + self.inputs)
+
+    cdef void _eval(self, const double* x, double* f, double* jac, double* work) noexcept nogil:
+        cdef int d = self.inner.outputs, m = self.inputs, i, j, k
+        cdef double* g = work
+        cdef double* jg = g + d
+        cdef double a
+        self.inner._eval(x, g, NULL if jac == NULL else jg, jg + d * m)
+        for i in range(self.outputs):
+            f[i] = self._offset[i]
+            for k in range(d):
+                f[i] += self._matrix[i, k] * g[k]
+            if jac == NULL:
+                continue
+            memset(jac + i * m, 0, m * sizeof(double))
+            for k in range(d):
+                a = self._matrix[i, k]
+                for j in range(m):
+                    jac[i * m + j] += a * jg[k * m + j]

@@ -233,3 +233,65 @@ class ArmMap(Map):
         jacobians[:, 12:, :split] = ja[:, 3:6] + np.einsum('sijm,sj->sim', turns, h)
         jacobians[:, 12:, split:end] = turn @ jh
         return values, jacobians
+
+
+class ChainMap(Map):
+    """The points of a serial arm of revolute joints, exactly, from its fixed transforms.
+
+    Joint j stands at `origins[j]`, turned by `turns[j]`, in the frame before it, and turns about
+    the unit vector `axes[j]`. Point k is fixed at `points[k]` in the frame after joint
+    `carriers[k]` (-1 is the base). Outputs: the points in the base frame, 3 numbers each.
+    """
+
+    def __init__(
+        self,
+        turns: Floats,
+        origins: Floats,
+        axes: Floats,
+        points: Floats,
+        carriers: npt.NDArray[np.int32],
+    ) -> None:
+        self.turns, self.origins, self.axes = turns, origins, axes
+        self.points, self.carriers = points, np.asarray(carriers)
+        self.inputs, self.outputs = len(axes), 3 * len(points)
+        if self.inputs > MAX_INPUTS:
+            raise ValueError(f'A map may have {MAX_INPUTS} inputs at most, not {self.inputs}.')
+
+    def evaluate(self, x: Floats, jacobian: bool = False) -> tuple[Floats, Floats | None]:
+        """Return values (s, 3k) and Jacobians (s, 3k, m), or None, at points x (s, m)."""
+        count = len(x)
+        frames = [np.broadcast_to(np.eye(3), (count, 3, 3))]
+        places, axes = [np.zeros((count, 3))], []
+        for j, (turn, origin, axis) in enumerate(zip(self.turns, self.origins, self.axes)):
+            fixed = frames[-1] @ turn
+            places.append(places[-1] + frames[-1] @ origin)
+            axes.append(fixed @ axis)
+            cross = np.cross(np.eye(3), axis)
+            sine, cosine = np.sin(x[:, j, None, None]), np.cos(x[:, j, None, None])
+            frames.append(fixed @ (np.eye(3) + sine * cross + (1.0 - cosine) * cross @ cross))
+        points = np.empty((count, len(self.points), 3))
+        for k, carrier in enumerate(self.carriers):
+            points[:, k] = places[carrier + 1] + frames[carrier + 1] @ self.points[k]
+        values = points.reshape(count, -1)
+        if not jacobian:
+            return values, None
+        arms = points[:, :, None] - np.stack(places[1:], axis=1)[:, None]
+        slopes = np.cross(np.stack(axes, axis=1)[:, None], arms)
+        slopes *= (np.arange(self.inputs) <= self.carriers[:, None])[None, :, :, None]
+        return values, np.moveaxis(slopes, -1, -2).reshape(count, -1, self.inputs)
+
+
+class ProjectedMap(Map):
+    """A map followed by a linear one: A f(x) + b, with A (r, d) and b (r,)."""
+
+    def __init__(self, inner: Map, matrix: Floats, offset: Floats) -> None:
+        self.inner, self.matrix, self.offset = inner, matrix, offset
+        self.inputs, self.outputs = inner.inputs, len(matrix)
+        if matrix.shape[1] != inner.outputs or len(offset) != self.outputs:
+            raise ValueError('The matrix does not fit the map.')
+
+    def evaluate(self, x: Floats, jacobian: bool = False) -> tuple[Floats, Floats | None]:
+        """Return values (s, r) and Jacobians (s, r, m), or None, at points x (s, m)."""
+        values, slopes = self.inner.evaluate(x, jacobian)
+        projected = values @ self.matrix.T + self.offset
+        return projected, None if slopes is None else self.matrix @ slopes

@@ -260,6 +260,11 @@ def _roots(problem: _Problem, near: Floats) -> Floats:
     # Rounding must not lose the root where a joint only touches its limit.
     exists = np.abs(ratio) <= 1 + 1e-9
     psi = np.where(exists[..., None], _wrapped(psi), _EVEN)
+    # With s = r = 0 only the sum a + c = t matters: the limits of c are met where t says so.
+    sums = (a[..., :1] + c - problem.start) * _TURN
+    sums = _wrapped(sums[..., None] + [0, np.pi])
+    alone = (size[..., 3:6, None] < UNDETERMINED) & np.isfinite(sums)
+    psi[..., 3:6, :] = np.where(alone, sums, psi[..., 3:6, :])
     return psi.transpose(1, 0, 2, 3).reshape(len(near), -1)
 
 
@@ -271,15 +276,14 @@ def _wrapped(psi: Floats) -> Floats:
 def _cuts(problem: _Problem, near: Floats, pieces: int) -> Floats:
     """Return cuts and the middles between them in turn, sorted, one round: shape (n, 2 m).
 
-    Beside the roots and the even pieces, the cuts are the ψ at which the wrist can be singular;
-    the shoulder can be so at 0 and −π only.
+    The cuts are the roots and so many even pieces. Where shoulder or wrist is singular is among
+    the roots, for there an angle meets every value at once.
     """
     roots = _roots(problem, near)
     n, m = roots.shape
-    cuts = np.empty((n, m + 2 + pieces))
+    cuts = np.empty((n, m + pieces))
     cuts[:, :m] = roots
-    cuts[:, m : m + 2] = _wrapped(problem.start[1] + [0, np.pi])
-    cuts[:, m + 2 :] = np.arange(pieces) * (TURN / pieces) - np.pi
+    cuts[:, m:] = np.arange(pieces) * (TURN / pieces) - np.pi
     cuts.sort(axis=1)
     psi = np.empty((n, 2 * cuts.shape[1]))
     psi[:, 0::2] = cuts
