@@ -1,8 +1,9 @@
 """How well placed a posture is: distance from limits and singularities, energy of a motion.
 
 These are the measures by which Bakır asks whether a robot should imitate (Extensions to kernel
-dependency estimation, section 5.5). Every function takes the arm first and any batch of postures,
-shape (…, n). A `kinematics.chain.Chain` serves as arm, or any object with the same attributes.
+dependency estimation, TU Berlin 2006, section 5.5). Every function takes the arm first and any
+batch of postures, shape (…, n). A `kinematics.chain.Chain` serves as arm, or any object with the
+same attributes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ z y z y z y z. All frames are parallel there, so that the hand turns by
     R(q) = Rz(q1) Ry(q2) Rz(q3) Ry(q4) Rz(q5) Ry(q6) Rz(q7).
 
 Points are those of the modified Denavit-Hartenberg matrices A_1 .. A_7 that Bakır prints
-(Extensions to kernel dependency estimation, TU Berlin 2005, appendix X.1): p_i is the origin of
+(Extensions to kernel dependency estimation, TU Berlin 2006, appendix X.1): p_i is the origin of
 frame i, which lies on the axis of joint i. So p1 = p2 is the shoulder, p3 = p4 the elbow, p5 = p6
 the wrist and p7 the hand. Frames 1, 3, 5 and 7 of those matrices are parallel to ours always.
 The third row of the printed A_1 is a misprint for `0 0 1 0`: as printed it is no rotation.
