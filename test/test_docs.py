@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = [
-    pytest.param(page, block, id=f'{page.name}-{number}')
+PAGES = {
+    page: re.findall(r'```python\n(.*?)```', page.read_text(encoding='utf-8'), re.S)
     for page in [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
-    for number, block in enumerate(re.findall(r'```python\n(.*?)```', page.read_text(), re.S))
-]
+}
 
 
-@pytest.mark.parametrize(('page', 'block'), EXAMPLES)
-def test_example_runs(page, block, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    'page', [p for p, blocks in PAGES.items() if blocks], ids=lambda p: p.name
+)
+def test_examples_of_a_page_run_one_after_the_other(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    exec(compile(block, str(page), 'exec'), {})
+    names: dict[str, object] = {}
+    for block in PAGES[page]:
+        exec(compile(block, str(page), 'exec'), names)

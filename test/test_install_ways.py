@@ -103,6 +103,10 @@ class Environment:
         code = 'from kde_imitation.resources import share_folder as found; print(found())'
         return Path(self.evaluate(code, environ))
 
+    def type_marker(self, environ: Mapping[str, str] | None = None) -> Path:
+        code = 'from importlib.resources import files; print(files("kde_imitation") / "py.typed")'
+        return Path(self.evaluate(code, environ))
+
     def version(self) -> subprocess.CompletedProcess[str]:
         return run([self.program(PACKAGE), '--version'], self.folder)
 
@@ -215,8 +219,7 @@ def test_the_wheel_brings_every_shared_file(with_wheel: Environment) -> None:
 
 
 def test_the_wheel_is_marked_as_typed(with_wheel: Environment) -> None:
-    code = 'from importlib.resources import files; print(files("kde_imitation") / "py.typed")'
-    marker = Path(with_wheel.evaluate(code))
+    marker = with_wheel.type_marker()
     assert with_wheel.folder in marker.parents
     assert marker.is_file()
 
@@ -348,6 +351,9 @@ def test_a_sourced_workspace_has_the_package_its_files_and_its_executables(
     assert shared_files(share) == shared_files(ROOT)
     for name in (*shared_files(share), 'package.xml'):
         assert (share / name).read_bytes() == (ROOT / name).read_bytes()
+    marker = workspace.environment.type_marker(environ)
+    assert workspace.folder in marker.parents
+    assert marker.is_file()
     used = workspace.environment.share_folder(environ)
     assert used == (workspace.folder / 'src' / PACKAGE if options else share)
 

@@ -242,20 +242,25 @@ def test_a_kept_order_of_rooms_passes(tmp_path: Path, file: str, code: str) -> N
 # --- documents -------------------------------------------------------------------------------
 
 
+CALL = re.compile(rf'(\$ )?(\w+=\S+ )*(make|ros2|(\S*bin/)?{PACKAGE})( |$)')
+
+
 def shown_commands(text: str) -> list[str]:
-    """Return the lines of code blocks and the code spans of a Markdown text, one command each."""
+    """Return the calls of this package in the code blocks and code spans of a Markdown text."""
     blocks = re.findall(r'^ *```[^\n]*\n(.*?)^ *```', text, flags=re.DOTALL | re.MULTILINE)
     prose = re.sub(r'^ *```.*?^ *```', '', text, flags=re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.replace('\\\n', ' ').splitlines()]
-    return [command.strip() for command in lines + re.findall(r'`([^`\n]+)`', prose)]
+    lines += re.findall(r'`([^`\n]+)`', prose)
+    parts = [part.strip() for line in lines for part in re.split(r'&&|\|\|?|;', line)]
+    return [part for part in parts if CALL.match(part)]
 
 
 def command_fault(command: str) -> str | None:
-    """Say what is wrong with a shown call of this package, or nothing if it is another's."""
+    """Say what is wrong with a shown call, or nothing."""
     words = shlex.split(command.removeprefix('$ '), comments=True)
-    while words and re.fullmatch(r'[A-Z_]+=.*', words[0]):
+    while '=' in words[0]:
         words.pop(0)
-    for stop in ('|', '&&', ';', '>', '2>'):
+    for stop in ('>', '2>'):
         words = words[: words.index(stop)] if stop in words else words
     if words[:1] == ['make']:
         targets = re.findall(r'^([a-z]+):.*##', (ROOT / 'Makefile').read_text(), re.MULTILINE)
@@ -271,13 +276,26 @@ def command_fault(command: str) -> str | None:
     if words[:3] == ['ros2', 'run', PACKAGE]:
         words = words[3:]
     if len(words) < 2 or Path(words[0]).name != PACKAGE:
-        return None
+        return None  # the name alone, or another's command
     try:
         arguments = cli.build_parser().parse_args(words[1:])
     except SystemExit as stop:
         return None if stop.code == 0 else 'the parser refuses it'
     unknown = set(getattr(arguments, 'names', None) or ()) - set(cli.BENCHMARKS)
     return f'there is no benchmark {", ".join(sorted(unknown))}' if unknown else None
+
+
+@pytest.mark.parametrize(
+    ('text', 'commands'),
+    [
+        ("```python\nimport kde_imitation  # the arm's\n```", []),
+        ('```\nkde_imitation/   kernels/ control/\n```', []),
+        ('`cd ws && kde_imitation demo; make test`', ['kde_imitation demo', 'make test']),
+        ('Run `.venv/bin/kde_imitation demo`.', ['.venv/bin/kde_imitation demo']),
+    ],
+)
+def test_calls_are_told_from_other_code(text: str, commands: list[str]) -> None:
+    assert shown_commands(text) == commands
 
 
 @pytest.mark.parametrize('document', DOCUMENTS, ids=str)
@@ -302,7 +320,8 @@ def test_every_command_shown_is_accepted(document: Path) -> None:
         ('`kde_imitation demo --headless --seconds 5  # five seconds`', None),
         ('`kde_imitation --help`', None),
         ('`make demo ARGS="--headless --seconds 15"`', None),
-        ('`import kde_imitation`', None),
+        ('`ros2 topic list`', None),
+        ('`kde_imitation`', None),
     ],
 )
 def test_a_wrong_command_is_seen(text: str, fault: str | None) -> None:

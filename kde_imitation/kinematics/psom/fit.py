@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
-import scipy.sparse.linalg
 
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput, KdeImitationError
@@ -18,6 +17,7 @@ Nodes = npt.NDArray[np.intp]
 
 # Up to this many unknown nodes a dense factor is faster than conjugate gradients, and safer.
 DENSE_LIMIT = 6000
+CG_TOLERANCE, CG_STEPS = 1e-10, 20_000
 
 
 def fill_nodes(roughness: Roughness, values: Floats, smoothing: Floats) -> Floats:
@@ -81,37 +81,36 @@ def _dense(roughness: Roughness, free: Nodes, trust: Floats, right: Floats) -> F
 def _conjugate_gradients(
     roughness: Roughness, free: Nodes, trust: Floats, right: Floats
 ) -> Floats:
-    n = len(free)
-    buffer = np.zeros((roughness.size, 1))
+    """Solve for all outputs (n, d) at once, scaled by the diagonal, without building M."""
+    buffer = np.zeros((roughness.size, right.shape[1]))
 
     def multiply(v: Floats) -> Floats:
-        buffer[free, 0] = v.ravel()
-        product = roughness.apply(buffer.reshape(*roughness.shape, 1)).reshape(-1)[free]
-        return np.asarray(product + trust * v.ravel())
+        buffer[free] = v
+        product = roughness.apply(buffer.reshape(*roughness.shape, -1))
+        result: Floats = product.reshape(buffer.shape)[free] + trust[:, None] * v
+        return result
 
-    small = [
-        [np.diag(axis.to_coefficients.T @ m @ axis.to_coefficients) for m in (axis.B, axis.C)]
-        + [np.diag(axis.to_coefficients.T @ axis.to_coefficients)]
-        for axis in roughness.axes
-    ]
-    none, one, done = np.ones(n), np.zeros(n), np.zeros(n)
-    for (b, c, a), at in zip(small, np.unravel_index(free, roughness.shape)):
-        done = a[at] * done + 2.0 * c[at] * one + b[at] * none
-        one, none = a[at] * one + c[at] * none, a[at] * none
-    diagonal = done + trust
-    system = scipy.sparse.linalg.LinearOperator((n, n), matvec=multiply, dtype=np.float64)
-    scale = scipy.sparse.linalg.LinearOperator((n, n), matvec=lambda v: v.ravel() / diagonal)
-    solution = np.empty_like(right)
-    for column in range(right.shape[1]):
-        solution[:, column], failed = scipy.sparse.linalg.cg(
-            system, right[:, column], rtol=1e-10, maxiter=20_000, M=scale
-        )
-        if failed:
-            raise KdeImitationError(
-                f'The smoothest values of {n} nodes were not found in 20000 steps; '
-                'use fewer nodes a dimension or a smaller smoothing.'
-            )
-    return solution
+    scale = 1.0 / (roughness.diagonal(free) + trust)[:, None]
+    solution, rest = np.zeros_like(right), right.copy()
+    scaled = scale * rest
+    direction, power = scaled, (rest * scaled).sum(axis=0)
+    goal = CG_TOLERANCE**2 * (right**2).sum(axis=0)
+    for _ in range(CG_STEPS):
+        if ((rest**2).sum(axis=0) <= goal).all():
+            return solution
+        image = multiply(direction)
+        along = (direction * image).sum(axis=0)
+        step = np.divide(power, along, out=np.zeros_like(power), where=along > 0)
+        solution += step * direction
+        rest -= step * image
+        scaled = scale * rest
+        before, power = power, (rest * scaled).sum(axis=0)
+        turn = np.divide(power, before, out=np.zeros_like(power), where=before > 0)
+        direction = scaled + turn * direction
+    raise KdeImitationError(
+        f'The smoothest values of {len(free)} nodes were not found in {CG_STEPS} steps; '
+        'use fewer nodes a dimension or a smaller smoothing.'
+    )
 
 
 class SampleFit:

@@ -112,40 +112,41 @@ class Roughness:
         total: Floats = (c * self.apply_to_coefficients(c)).reshape(-1, c.shape[-1]).sum(axis=0)
         return total
 
-    def block(self, nodes: npt.NDArray[np.intp], rows_at_once: int = 256) -> Floats:
-        """Return M between chosen nodes, (k, k), for flat node numbers (k,).
+    def _in_nodes(self) -> list[tuple[Floats, Floats, Floats]]:
+        """Return A, B and C of each axis for Lagrange polynomials, as the thesis has them."""
+        changes = [(axis, axis.to_coefficients) for axis in self.axes]
+        return [(T.T @ T, T.T @ axis.B @ T, T.T @ axis.C @ T) for axis, T in changes]
 
-        One pass over the axes: `none` carries the products of A so far, `one` those with one C,
-        `done` those with a B or two Cs.
-        """
+    def block(self, nodes: npt.NDArray[np.intp], rows_at_once: int = 256) -> Floats:
+        """Return M between chosen nodes, (k, k), for flat node numbers (k,)."""
         index = np.unravel_index(nodes, self.shape)
-        small = []
-        for axis in self.axes:
-            change = axis.to_coefficients
-            small.append([change.T @ m @ change for m in (np.eye(len(change)), axis.B, axis.C)])
+        small = self._in_nodes()
         result = np.empty((len(nodes), len(nodes)))
         for start in range(0, len(nodes), rows_at_once):
             rows = slice(start, min(start + rows_at_once, len(nodes)))
-            none, one, done = np.ones(1), np.zeros(1), np.zeros(1)
-            for (A, B, C), at in zip(small, index):
-                a, b, c = (m[at[rows, None], at] for m in (A, B, C))
-                done = a * done + 2.0 * c * one + b * none
-                one = a * one + c * none
-                none = a * none
-            result[rows] = done
+            parts = [
+                [m[at[rows, None], at] for m in matrices] for matrices, at in zip(small, index)
+            ]
+            result[rows] = _combine(parts)
         return result
+
+    def diagonal(self, nodes: npt.NDArray[np.intp]) -> Floats:
+        """Return the diagonal of M at chosen nodes, (k,)."""
+        index = np.unravel_index(nodes, self.shape)
+        small = self._in_nodes()
+        return _combine([[m[at, at] for m in matrices] for matrices, at in zip(small, index)])
 
     def flat(self) -> npt.NDArray[np.bool_]:
         """Tell which coefficients (N,) belong to constant and linear maps: no roughness."""
         degree = sum(np.ix_(*[np.arange(n) for n in self.shape]))
         return np.asarray(degree <= 1).ravel()
 
-    def coefficient_matrix(self) -> scipy.sparse.csr_array:
+    def coefficient_matrix(self) -> scipy.sparse.csr_matrix:
         """Return M (N, N) in the Legendre basis, where few of its elements are not zero."""
 
-        def spread(i: int, matrix: Floats) -> scipy.sparse.csr_array:
-            before = scipy.sparse.eye_array(int(np.prod(self.shape[:i])))
-            after = scipy.sparse.eye_array(int(np.prod(self.shape[i + 1 :])))
+        def spread(i: int, matrix: Floats) -> scipy.sparse.csr_matrix:
+            before = scipy.sparse.eye(int(np.prod(self.shape[:i])))
+            after = scipy.sparse.eye(int(np.prod(self.shape[i + 1 :])))
             return scipy.sparse.kron(scipy.sparse.kron(before, matrix), after, format='csr')
 
         slope = sum(spread(i, axis.C) for i, axis in enumerate(self.axes))
@@ -159,3 +160,17 @@ class Roughness:
             values = axis.values(x[:, i])
             result = (result[:, :, None] * values[:, None, :]).reshape(len(x), -1)
         return result
+
+
+def _combine(parts: Sequence[Sequence[Floats]]) -> Floats:
+    """Sum the products of (3.19) and (3.21) from the elements of A, B and C of each axis.
+
+    One pass over the axes: `none` carries the products of A so far, `one` those with one C,
+    `done` those with a B or two Cs.
+    """
+    none, one, done = np.ones(1), np.zeros(1), np.zeros(1)
+    for a, b, c in parts:
+        done = a * done + 2.0 * c * one + b * none
+        one = a * one + c * none
+        none = a * none
+    return done
