@@ -17,6 +17,8 @@ BENCHMARKS = {
     'kinematics': "inverse kinematics in TRAC-IK's table form",
     'psom': 'PSOM+ tables 3.1 to 3.3, the fish bowl, the two-part arm model',
     'psom_speed': 'PSOM+ time and memory',
+    'reduced_sets': 'reduced sets: figures 4.1, 4.3, 4.5 to 4.7, time against points',
+    'growth': 'time of kernel dependency estimation against points, features and rank',
 }
 
 

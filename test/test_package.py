@@ -52,7 +52,7 @@ ROSDEP = {
 # rosdep has no Python module under any key: the user installs them with pip.
 PIP_ONLY = {'ruckig', 'viser'}
 # Run by `make test` in its own environment; `colcon test` does without them.
-MAKE_ONLY = {'ruff', 'mypy', 'types-pyyaml'}
+MAKE_ONLY = {'ruff', 'mypy', 'types-pyyaml', 'pymanopt', 'dask'}
 # Used by launch files and by people, never imported by the library.
 ROS_ONLY = {
     *('launch', 'launch_ros', 'ros2launch'),

@@ -1,12 +1,16 @@
 """The pose kernel: held to its definition, and its derivatives to differences."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
 
 from kde_imitation.errors import BadInput
+from kde_imitation.kernels.base import Expansion
 from kde_imitation.kernels.postures import PoseKernel
 from kde_imitation.kinematics import pa10
 from kde_imitation.kinematics.chain import Chain
@@ -179,3 +183,40 @@ def test_postures_that_are_none_are_refused(Q, message):
     ):
         with pytest.raises(BadInput, match=message):
             call(Q)
+
+
+def test_the_pose_kernel_is_a_kernel_like_the_others():
+    kernel, Q, Q2 = PoseKernel(pa10, WEIGHTS), random_postures(9), random_postures(4, seed=1)
+    gram = kernel.gram(Q, Q2)
+    np.testing.assert_array_equal(kernel(Q, Q2), gram)
+    rng = np.random.default_rng(0)
+    alpha, offset = rng.normal(size=(4, 3)), rng.normal(size=3)
+    np.testing.assert_allclose(kernel.expand(Q2, alpha, Q), gram @ alpha, atol=1e-13)
+    function = Expansion(kernel, Q2, alpha, offset)
+    np.testing.assert_allclose(function(Q), gram @ alpha + offset, atol=1e-13)
+    expected = np.einsum('nr,nj->rj', alpha, kernel.gradient(Q[0], Q2))
+    np.testing.assert_allclose(function.jacobian(Q[0]), expected, atol=1e-13)
+    with pytest.raises(BadInput, match=r'shape \(any, 7\)'):
+        function(np.zeros((2, 6)))
+
+
+@pytest.mark.parametrize('weights', [None, WEIGHTS], ids=['default', 'weighted'])
+def test_a_clone_and_a_pickle_keep_the_arm_and_the_weights(weights):
+    kernel, Q = PoseKernel(pa10, weights), random_postures(3)
+    assert kernel.get_params() == {'kinematics': pa10, 'weights': weights}
+    for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert copy is not kernel
+        assert copy.kinematics is pa10
+        np.testing.assert_array_equal(copy.gram(Q), kernel.gram(Q))
+
+
+def test_a_kernel_on_a_chain_is_pickled_with_it():
+    chain = Chain.from_urdf(urdf(), tip='flange')
+    kernel, Q = PoseKernel(chain), random_postures(3)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(kernel)).gram(Q), kernel.gram(Q))
+
+
+def test_weights_set_later_are_checked_when_used():
+    kernel = PoseKernel(pa10).set_params(weights=[-1.0] * 7)
+    with pytest.raises(BadInput, match='none may be negative'):
+        kernel.gram(random_postures(2))
