@@ -17,9 +17,13 @@ BENCHMARKS = {
     'kinematics': "inverse kinematics in TRAC-IK's table form",
     'psom': 'PSOM+ tables 3.1 to 3.3, the fish bowl, the two-part arm model',
     'psom_speed': 'PSOM+ time and memory',
+    'kernels': 'kernel expansions against scikit-learn, NumPy and the limit of the core',
+    'regression': 'rank-constrained regression: figures 2.2 to 2.7, posture to joints',
+    'preimage': 'pre-images: constrained against SciPy, super-resolution, digits, paths',
     'reduced_sets': 'reduced sets: figures 4.1, 4.3, 4.5 to 4.7, time against points',
     'growth': 'time of kernel dependency estimation against points, features and rank',
 }
+GROUPS = {'learning': ('regression', 'preimage', 'reduced_sets', 'growth')}
 
 
 def _version() -> str:
@@ -33,7 +37,8 @@ def _benchmark(arguments: argparse.Namespace) -> int:
 
     console = Console(width=max(Console().width, 110))
     tables = []
-    for name in arguments.names or BENCHMARKS:
+    wanted = [part for name in arguments.names for part in GROUPS.get(name, (name,))]
+    for name in dict.fromkeys(wanted or BENCHMARKS):
         console.rule(f'{name}: {BENCHMARKS[name]}')
         module = importlib.import_module(f'kde_imitation.benchmarks.{name}')
         for table in module.run(arguments.pictures):
@@ -80,7 +85,8 @@ def build_parser() -> argparse.ArgumentParser:
         'names',
         nargs='*',
         metavar='NAME',
-        help='; '.join(f'{name}: {what}' for name, what in BENCHMARKS.items()),
+        help='; '.join(f'{name}: {what}' for name, what in BENCHMARKS.items())
+        + ''.join(f'; {name}: {", ".join(parts)}' for name, parts in GROUPS.items()),
     )
     bench.add_argument('--json', type=Path, help='write all tables to this file')
     bench.add_argument('--pictures', type=Path, help='draw the figures into this folder')
@@ -95,10 +101,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None and not arguments.version:
         parser.print_help()
         return 2
-    unknown = set(getattr(arguments, 'names', [])) - set(BENCHMARKS)
+    unknown = set(getattr(arguments, 'names', [])) - set(BENCHMARKS) - set(GROUPS)
     if unknown:
         names = ', '.join(sorted(unknown))
-        parser.error(f'no benchmark named {names}; choose from {", ".join(BENCHMARKS)}')
+        parser.error(
+            f'no benchmark named {names}; choose from {", ".join([*BENCHMARKS, *GROUPS])}'
+        )
     try:
         if arguments.version:
             print(_version())

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it refuses, what it writes."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -54,6 +55,31 @@ def test_benchmark_writes_every_table(tmp_path, monkeypatch, capsys):
     record = json.loads(file.read_text())
     assert record['tables'][0]['rows'] == [['pi', np.pi], ['none', None]]
     assert record['cores'] == os.cpu_count()
+
+
+def test_a_group_of_benchmarks_runs_each_of_its_parts_once(monkeypatch):
+    seen = []
+
+    class Fake:
+        @staticmethod
+        def run(pictures):
+            return []
+
+    monkeypatch.setattr(cli.importlib, 'import_module', lambda name: seen.append(name) or Fake)
+    assert cli.main(['benchmark', 'growth', 'learning']) == 0
+    assert [name.rsplit('.', 1)[1] for name in seen] == [
+        'growth',
+        'regression',
+        'preimage',
+        'reduced_sets',
+    ]
+
+
+def test_every_benchmark_has_its_module():
+    for name in cli.BENCHMARKS:
+        assert importlib.util.find_spec(f'kde_imitation.benchmarks.{name}') is not None
+    for parts in cli.GROUPS.values():
+        assert set(parts) <= set(cli.BENCHMARKS)
 
 
 def test_timings_are_taken_in_turns():

@@ -139,3 +139,16 @@ def test_the_probes_do_the_work_they_are_timed_for(module, rounds):
     assert module.probe_overlaps(rounds) == pytest.approx(expected, rel=1e-12)
     data = np.arange(100.0)
     assert module.probe_reading(data, 2) == pytest.approx(data[:96].sum(), rel=1e-12)
+
+
+@MODULES
+def test_a_term_without_columns_is_constant(module):
+    chosen = [
+        Term('gaussian', 2.0, np.arange(0), gamma=1.0),
+        Term('polynomial', 1.0, np.arange(0), degree=2, offset=3.0),
+        Term('overlap', 5.0, np.arange(0)),
+    ]
+    X = np.empty((3, 0))
+    np.testing.assert_array_equal(module.gram(chosen, X, X), np.full((3, 3), 11.0))
+    evaluate = module.Evaluator(chosen, X, np.ones((3, 1)), np.zeros(1))
+    np.testing.assert_array_equal(evaluate(X), np.full((3, 1), 33.0))

@@ -1,10 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: language_level=3
-"""The hot loops, compiled. `_twin.py` holds the same in NumPy; a test keeps them together.
+"""The hot loops, compiled. `_twin.py` holds the same in NumPy; tests keep them together.
 
 A map f: R^m → R^d with its exact Jacobian, and a bounded Levenberg-Marquardt search for the
-input whose image is nearest to a target. All loops run without the GIL on memory taken once a
-call, so that several threads may use one map.
+input whose image is nearest to a target. Gram matrices, and sums of kernels over many points. All
+loops run without the GIL on memory taken once a call, so that several threads may use one map or
+one sum.
 """
 
 from libc.math cimport cos, fabs, sin, sqrt
@@ -868,13 +869,13 @@ def gram(terms, const double[:, ::1] X, const double[:, ::1] Y):
     cdef Py_ssize_t n = X.shape[0], m = Y.shape[0], i, j, l, block, last, size
     result = np.zeros((n, m))
     cdef _Blocks blocks = _Blocks(terms, np.asarray(Y), 'float64')
-    if n == 0 or m == 0 or blocks.slots == 0:
+    if n == 0 or m == 0:
         return result
     size = blocks.slots
     cdef bint symmetric = n == m and &X[0, 0] == &Y[0, 0]
     cdef double[:, ::1] k = result
     cdef double[BLOCK] values
-    cdef double* rows = <double*> malloc(n * size * sizeof(double))
+    cdef double* rows = <double*> malloc((n * size + 1) * sizeof(double))
     if rows == NULL:
         raise MemoryError('No memory for the Gram matrix.')
     with nogil:
@@ -1004,7 +1005,7 @@ cdef class Evaluator:
                     a = X[i * d + j]
                     for c in range(r):
                         y[i * r + c] += a * self._matrix[j, c]
-        if self._blocks.blocks == 0 or self._blocks.slots == 0 or r == 0:
+        if self._blocks.blocks == 0 or r == 0:
             return True
         for i in range(m):
             self._blocks.gather(X + i * d, work + i * size)

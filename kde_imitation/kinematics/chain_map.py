@@ -32,8 +32,9 @@ def chain_map(chain: Chain, points: Sequence[int] | None = None) -> ChainMap:
 
     Examples
     --------
-    >>> from kde_imitation.kinematics.description import load_urdf  # doctest: +SKIP
-    >>> moving = chain_map(Chain.from_urdf(load_urdf()), range(2, 7))  # doctest: +SKIP
+    >>> from kde_imitation.kinematics.description import urdf
+    >>> chain_map(Chain.from_urdf(urdf()), range(2, 7)).evaluate(np.zeros((1, 7)))[0].shape
+    (1, 15)
     """
     joints = len(chain.names)
     for name, slide in zip(chain.names, chain._slide):
