@@ -51,7 +51,7 @@ install: $(INSTALLED)  ## the environment with every extra, the package editable
 
 # A stale compiled module must not survive a compilation that fails. The warning that is left out
 # is setuptools' word on every editable installation of this layout.
-$(INSTALLED): setup.py setup.cfg pyproject.toml package.xml $(wildcard kde_imitation/kernels/*.pyx) | $(BIN)/pip
+$(INSTALLED): setup.py setup.cfg pyproject.toml package.xml $(wildcard kde_imitation/kernels/*.p[yx][xi]) | $(BIN)/pip
 	@echo 'Installing kde_imitation and what it needs into $(VENV): some minutes the first time.'
 	rm -f kde_imitation/kernels/*.so
 	$(BIN)/pip install --quiet --upgrade pip

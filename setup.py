@@ -51,6 +51,7 @@ def hot_loops():
     return Extension(
         f'{PACKAGE}.kernels._core',
         [f'{PACKAGE}/kernels/_core.pyx'],
+        depends=[f'{PACKAGE}/kernels/_{part}.pxi' for part in ('search', 'maps', 'sums')],
         extra_compile_args=['-O3', '-fno-math-errno', '-fno-trapping-math'],
         optional=os.environ.get('KDE_IMITATION_REQUIRE_EXTENSION') != '1',
     )

@@ -1,5 +1,6 @@
 """The compiled hot loops and their NumPy twin give the same numbers."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -181,6 +182,15 @@ def test_parts_that_do_not_fit_are_refused(module):
         module.ArmMap(part, part)
     with pytest.raises(ValueError, match='matrix does not fit'):
         module.ProjectedMap(part, np.zeros((2, 3)), np.zeros(2))
+
+
+@pytest.mark.parametrize('module', [_core, _twin], ids=['compiled', 'twin'])
+def test_maps_survive_pickling_so_that_worker_processes_can_have_them(module):
+    arm, chain = an_arm(module), a_chain(module)
+    x = np.random.default_rng(10).uniform(-1, 1, (5, 7))
+    for model in (arm, chain, module.ProjectedMap(arm, np.ones((2, 15)), np.zeros(2))):
+        copy = pickle.loads(pickle.dumps(model))
+        assert (copy.evaluate(x)[0] == model.evaluate(x)[0]).all()
 
 
 @pytest.mark.parametrize('module', [_core, _twin], ids=['compiled', 'twin'])

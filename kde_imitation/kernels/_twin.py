@@ -124,7 +124,8 @@ class Map:
                 x_new = np.clip(x_new, lower, upper)
                 if np.abs(x_new - x).max() <= tolerance:
                     return x, value, steps, True
-                trial = value_at(x_new, self.evaluate(x_new[None])[0][0])
+                f_new, jac_new = linearise(x_new)
+                trial = value_at(x_new, f_new)
                 if trial < value:
                     moved = True
                     break
@@ -134,8 +135,7 @@ class Map:
             damping = max(damping / 10.0, 1e-12)
             fast = value - trial >= FAST * value
             step, jac_old = x_new - x, jac
-            x, value = x_new, trial
-            f, jac = linearise(x)
+            x, value, f, jac = x_new, trial, f_new, jac_new
         return x, value, max_steps, False
 
 
