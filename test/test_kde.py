@@ -21,7 +21,12 @@ from kde_imitation.kernels.postures import PoseKernel
 from kde_imitation.kernels.vectors import Gaussian, Linear
 from kde_imitation.kinematics import pa10
 from kde_imitation.kinematics.learned_arm import LearnedArm
-from kde_imitation.learning import MRS, ConstrainedPreImage, KernelDependencyEstimator
+from kde_imitation.learning import (
+    MRS,
+    ConstrainedPreImage,
+    KernelDependencyEstimator,
+    choose_landmarks,
+)
 
 
 @parametrize_with_checks([KernelDependencyEstimator()])
@@ -78,6 +83,38 @@ def test_unpaired_inputs_widen_what_is_known(curve):
     assert len(together.expansion_) == 160
     with pytest.raises(BadInput, match='X_unpaired has 2 features, but X has 1'):
         model.fit(X, Y, X_unpaired=np.zeros((4, 2)))
+
+
+def test_landmarks_come_near_the_fit_with_all_inputs():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2, 2, (600, 2))
+    Y = np.column_stack([np.sin(X[:, 0]), np.cos(X.sum(axis=1))])
+    model = KernelDependencyEstimator(
+        Gaussian(0.5), regressor=Ridge(1e-8), input_components=0.99999
+    ).fit(X, Y)
+    few = clone(model).set_params(landmarks=60).fit(X, Y)
+    assert len(few.expansion_) == 60
+    test = rng.uniform(-1.8, 1.8, (100, 2))
+    assert few.predict(test) == pytest.approx(model.predict(test), abs=0.02)
+    with pytest.raises(BadInput, match='landmarks must be at least 2'):
+        clone(model).set_params(landmarks=1).fit(X, Y)
+
+
+def test_landmarks_are_the_pivots_of_cholesky():
+    rng = np.random.default_rng(4)
+    X = np.vstack([rng.normal(size=(30, 3)), np.zeros((5, 3))])
+    kernel = Gaussian(0.3)
+    chosen = choose_landmarks(kernel, X, 12)
+    assert len(set(chosen)) == 12
+    gram = kernel(X)
+    for step in range(1, 12):
+        known = chosen[:step]
+        explained = gram[:, known] @ np.linalg.solve(gram[np.ix_(known, known)], gram[known])
+        left = np.diag(gram - explained)
+        assert left[chosen[step]] == pytest.approx(left.max(), abs=1e-9)
+    assert len(choose_landmarks(Linear(), X, 20)) == 3
+    with pytest.raises(BadInput, match='at least 1'):
+        choose_landmarks(kernel, X, 0)
 
 
 def test_novelty_grows_away_from_the_training_inputs(curve):

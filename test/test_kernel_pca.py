@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kde_imitation.errors import BadInput
+from kde_imitation.kernels.base import Kernel
 from kde_imitation.kernels.vectors import Gaussian, Linear, TotalVariation
 from kde_imitation.learning import KernelPCA
 
@@ -214,3 +215,20 @@ def test_a_precomputed_residual_asks_for_the_diagonal():
 def test_weights_check_their_coordinates():
     with pytest.raises(BadInput, match='coordinates must have shape'):
         KernelPCA(n_components=2).fit(X).weights(np.ones((3, 5)))
+
+
+@pytest.mark.parametrize('count', [12, 60])
+def test_few_features_give_the_same_as_the_gram_matrix(count):
+    class Hidden(Kernel):
+        """The linear kernel without its feature map."""
+
+        def _gram(self, X, Y):
+            return X @ Y.T
+
+    X = np.random.default_rng(5).normal(size=(count, 8)) * [5, 4, 3, 2, 1, 0.5, 0.1, 0] + 2
+    ours, gram = KernelPCA(Linear(), 0.999).fit(X), KernelPCA(Hidden(), 0.999).fit(X)
+    new = X[:5] + 0.3
+    assert ours.eigenvalues_ == pytest.approx(gram.eigenvalues_)
+    assert ours.vectors_ == pytest.approx(gram.vectors_, abs=1e-9)
+    assert ours.transform(new) == pytest.approx(gram.transform(new), abs=1e-9)
+    assert ours.residual(new) == pytest.approx(gram.residual(new), abs=1e-6)

@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput
@@ -44,6 +45,10 @@ class Linear(Kernel):
 
     def _terms(self, columns: int) -> list[Term]:
         return [Term('polynomial', 1.0, np.arange(columns), degree=1)]
+
+    def features(self, X: npt.ArrayLike) -> Floats:
+        """Return φ(x), whose dot product is the kernel: the vectors (n, d) themselves."""
+        return self._rows('X', X)
 
     def _gram(self, X: Floats, Y: Floats) -> Floats:
         product: Floats = X @ Y.T

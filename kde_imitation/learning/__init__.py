@@ -7,6 +7,7 @@ the coordinates, and a pre-image turns a predicted point of feature space into a
 
 from kde_imitation.learning.kde import CombinationPreImage, KernelDependencyEstimator
 from kde_imitation.learning.kernel_pca import KernelPCA
+from kde_imitation.learning.landmarks import choose_landmarks
 from kde_imitation.learning.mrs import MRS
 from kde_imitation.learning.mrs_bayesian import BayesianMRS
 from kde_imitation.learning.path_correction import CorrectedPath, correct_path
@@ -43,6 +44,7 @@ __all__ = [
     'ReducedRankRegression',
     'ReductionPath',
     'RidgeRegression',
+    'choose_landmarks',
     'correct_path',
     'reduce',
     'refit',

@@ -19,6 +19,7 @@ from kde_imitation.errors import BadInput
 from kde_imitation.kernels.base import Expansion, Kernel
 from kde_imitation.kernels.vectors import Linear
 from kde_imitation.learning.kernel_pca import KernelPCA
+from kde_imitation.learning.landmarks import choose_landmarks
 from kde_imitation.learning.mrs import MRS
 from kde_imitation.learning.preimage import Flags, Ints, PreImage, PreImages
 from kde_imitation.learning.reduced_set import ReductionPath, reduce
@@ -53,6 +54,9 @@ class KernelDependencyEstimator(RegressorMixin, BaseEstimator):  # type: ignore[
         By default the combination of examples, which is exact for the linear output kernel.
     input_components, output_components : float, int or None
         How many directions kernel PCA keeps, as `KernelPCA` takes it.
+    landmarks : int, optional
+        With more inputs than this, the input kernel PCA is computed on so many of them, spread
+        out in feature space; all pairs still serve the regression. For thousands of inputs.
 
     Attributes
     ----------
@@ -86,6 +90,7 @@ class KernelDependencyEstimator(RegressorMixin, BaseEstimator):  # type: ignore[
         preimage: PreImage | None = None,
         input_components: float | int | None = 0.95,
         output_components: float | int | None = 0.95,
+        landmarks: int | None = None,
     ) -> None:
         self.input_kernel = input_kernel
         self.output_kernel = output_kernel
@@ -93,6 +98,7 @@ class KernelDependencyEstimator(RegressorMixin, BaseEstimator):  # type: ignore[
         self.preimage = preimage
         self.input_components = input_components
         self.output_components = output_components
+        self.landmarks = landmarks
 
     def fit(
         self, X: npt.ArrayLike, Y: npt.ArrayLike, X_unpaired: npt.ArrayLike | None = None
@@ -120,7 +126,9 @@ class KernelDependencyEstimator(RegressorMixin, BaseEstimator):  # type: ignore[
                     'must come from the same feature pipeline.'
                 )
             everything = np.vstack([inputs, more])
-        self.input_pca_ = KernelPCA(self.input_kernel, self.input_components).fit(everything)
+        self.input_pca_ = KernelPCA(self.input_kernel, self.input_components).fit(
+            self._landmarks_of(everything)
+        )
         self.output_pca_ = KernelPCA(self.output_kernel, self.output_components).fit(outputs)
         regressor = MRS(rank='cv') if self.regressor is None else clone(self.regressor)
         self.regressor_ = regressor.fit(
@@ -130,6 +138,19 @@ class KernelDependencyEstimator(RegressorMixin, BaseEstimator):  # type: ignore[
         preimage = CombinationPreImage() if self.preimage is None else clone(self.preimage)
         self.preimage_ = preimage.fit(self.output_pca_, outputs)
         return self
+
+    def _landmarks_of(self, X: Floats) -> Floats:
+        """Return all inputs, or as many of them as there may be landmarks."""
+        if self.landmarks is None:
+            return X
+        if self.landmarks < 2:
+            raise BadInput(f'landmarks must be at least 2, or None, not {self.landmarks}.')
+        if len(X) <= self.landmarks:
+            return X
+        kernel = Linear() if self.input_kernel is None else self.input_kernel
+        if not isinstance(kernel, Kernel):
+            raise BadInput('landmarks need an input_kernel that is a Kernel, not a function.')
+        return np.asarray(X[choose_landmarks(kernel, X, self.landmarks)])
 
     def _fold(self) -> None:
         """Fold input coordinates and regression into one expansion of as few columns as possible.

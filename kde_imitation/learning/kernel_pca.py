@@ -18,6 +18,7 @@ from kde_imitation.kernels.base import Expansion, Kernel
 from kde_imitation.kernels.vectors import Linear
 
 KernelFunction = Callable[[Floats, Floats], npt.ArrayLike]
+Axes = tuple[Floats, Floats, Floats]
 
 # Beyond these shares of the largest eigenvalue an eigenvalue is not rounding any more. A kernel
 # computed from differences of large numbers is accurate to half of the digits.
@@ -65,9 +66,7 @@ class KernelRows(Kernel):
         return values
 
 
-def principal_axes(
-    centred: Floats, choose: Callable[[Floats], int]
-) -> tuple[Floats, Floats, Floats]:
+def principal_axes(centred: Floats, choose: Callable[[Floats], int]) -> Axes:
     """Return the leading eigenvectors of a symmetric matrix, their number chosen on the way.
 
     The matrix is reduced to three diagonals once. All eigenvalues follow from these at little
@@ -102,10 +101,32 @@ def principal_axes(
         # begin with them, so that they need not be copied.
         below = reflectors.ravel('K')[1 : 1 + n * (n - 1)].reshape((n, n - 1), order='F')
         vectors[1:] = dormqr('L', 'N', below, factors, tail, lwork=64 * max(n, r))[0]
+    return values[::-1], _signed(vectors)[:, ::-1], all_values
+
+
+def principal_axes_of_features(features: Floats, choose: Callable[[Floats], int]) -> Axes:
+    """Return what `principal_axes` does, for the Gram matrix of few centred features (n, f)."""
+    vectors, strengths, _ = np.linalg.svd(features, full_matrices=False)
+    all_values = strengths**2
+    r = choose(all_values)
+    return all_values[:r], _signed(vectors[:, :r]), all_values
+
+
+def _signed(vectors: Floats) -> Floats:
+    """Turn each column so that the first of its entries that are as large as any is positive."""
     size = np.abs(vectors)
     first = (size > (1 - 1e-6) * size.max(axis=0)).argmax(axis=0)
-    vectors *= np.where(vectors[first, np.arange(r)] < 0, -1.0, 1.0)
-    return values[::-1], vectors[:, ::-1], all_values
+    turned: Floats = vectors * np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    return turned
+
+
+def _few_features(kernel: Kernel, rows: Floats) -> Floats | None:
+    """Return φ (n, f) where the kernel has a feature map with fewer features than points."""
+    features = getattr(kernel, 'features', None)
+    if features is None:
+        return None
+    values = np.asarray(features(rows), dtype=np.float64)
+    return values if values.shape[1] < len(rows) else None
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -173,25 +194,39 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         kernel = self._resolve_kernel()
         self._check_wanted()
         rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        n = len(rows)
         if isinstance(kernel, KernelRows):
-            gram = self._check_square(rows).copy()
-            self.points_ = np.arange(n, dtype=np.float64)[:, None]
+            self.points_ = np.arange(len(rows), dtype=np.float64)[:, None]
+            means, found = self._from_gram(self._check_square(rows).copy())
         else:
-            gram = np.array(kernel(rows), dtype=np.float64, order='C')
             self.points_ = rows.copy()
-        means = gram.mean(axis=0)
+            features = _few_features(kernel, rows)
+            if features is None:
+                means, found = self._from_gram(np.array(kernel(rows), np.float64, order='C'))
+            else:
+                means, found = self._from_features(features)
         self._mean = float(means.mean())
-        scale = float(np.abs(np.diagonal(gram)).max())
-        gram -= means
-        gram -= means[:, None] - self._mean
-        values, vectors, every = principal_axes(gram, lambda all_: self._count(all_, scale * n))
+        values, vectors, every = found
         self.eigenvalues_ = values
         self.vectors_ = vectors / np.sqrt(values)
         self.vectors_ -= self.vectors_.mean(axis=0)
         self.explained_variance_ratio_ = values / every[every > 0].sum()
         self.n_components_ = self._n_features_out = len(values)
         self.expansion_ = Expansion(kernel, self.points_, self.vectors_, -means @ self.vectors_)
+
+    def _from_gram(self, gram: Floats) -> tuple[Floats, Axes]:
+        """Return the column means (n,) and the principal axes of a Gram matrix, overwritten."""
+        means = gram.mean(axis=0)
+        scale = float(np.abs(np.diagonal(gram)).max()) * len(gram)
+        gram -= means
+        gram -= means[:, None] - means.mean()
+        return means, principal_axes(gram, lambda all_: self._count(all_, scale))
+
+    def _from_features(self, features: Floats) -> tuple[Floats, Axes]:
+        """Return what `_from_gram` does for the Gram matrix of features (n, f)."""
+        centre = features.mean(axis=0)
+        scale = float((features**2).sum(axis=1).max()) * len(features)
+        axes = principal_axes_of_features(features - centre, lambda all_: self._count(all_, scale))
+        return features @ centre, axes
 
     def transform(self, X: npt.ArrayLike) -> Floats:
         """Return the coordinates of X (m, d) along the directions, (m, r)."""
