@@ -281,7 +281,7 @@ def command_fault(command: str) -> str | None:
         arguments = cli.build_parser().parse_args(words[1:])
     except SystemExit as stop:
         return None if stop.code == 0 else 'the parser refuses it'
-    unknown = set(getattr(arguments, 'names', None) or ()) - set(cli.BENCHMARKS)
+    unknown = set(getattr(arguments, 'names', None) or ()) - set({**cli.BENCHMARKS, **cli.GROUPS})
     return f'there is no benchmark {", ".join(sorted(unknown))}' if unknown else None
 
 
