@@ -20,6 +20,7 @@ from kde_imitation.errors import BadInput
 from kde_imitation.kernels.base import Kernel
 from kde_imitation.kernels.vectors import Gaussian, Linear, TotalVariation
 from kde_imitation.learning import KernelPCA
+from kde_imitation.learning.kernel_pca import FunctionKernel
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(80, 4))
@@ -151,16 +152,28 @@ def test_more_directions_than_the_data_span_are_not_invented():
         assert KernelPCA(n_components=9).fit(X).n_components_ == 4
 
 
-def test_fitting_needs_room_for_two_matrices_and_no_more():
+def test_fitting_needs_room_for_one_matrix_and_no_more():
     points = RNG.normal(size=(1000, 3))
+    KernelPCA(Gaussian(0.1), 30).fit(points[:100])
     tracemalloc.start()
-    gram = Gaussian(0.1)(points)
-    tracemalloc.reset_peak()
-    KernelPCA('precomputed', 0.95).fit(gram)
+    KernelPCA(Gaussian(0.1), 30).fit(points)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # The caller's matrix, the one that is factored, and LAPACK's room for the vectors.
-    assert peak < 3.2 * gram.nbytes
+    assert peak < 1.3 * 8 * len(points) ** 2
+
+
+def test_a_function_keeps_the_matrix_that_it_returned():
+    gram = rbf_kernel(X)
+    before = gram.copy()
+    KernelPCA(lambda A, B: gram, 3).fit(X)
+    assert (gram == before).all()
+
+
+def test_many_equal_eigenvalues_keep_their_vectors_orthogonal():
+    # Orthonormal points and their centre: all nonzero eigenvalues are one.
+    pca = KernelPCA(FunctionKernel(lambda A, B: A @ B.T), 30).fit(np.eye(200))
+    assert pca.eigenvalues_ == pytest.approx(np.ones(30))
+    assert pca.vectors_.T @ pca.vectors_ == pytest.approx(np.eye(30), abs=1e-9)
 
 
 def test_it_is_cloned_searched_and_piped():

@@ -39,7 +39,7 @@ class FunctionKernel(Kernel):
         self.function = function
 
     def _gram(self, X: Floats, Y: Floats) -> Floats:
-        values = np.asarray(self.function(X, Y), dtype=np.float64)
+        values = np.array(self.function(X, Y), dtype=np.float64, order='C')
         if values.shape != (len(X), len(Y)):
             raise BadInput(
                 f'The kernel function returned shape {values.shape} for {len(X)} and {len(Y)} '
@@ -69,9 +69,9 @@ class KernelRows(Kernel):
 def principal_axes(centred: Floats, choose: Callable[[Floats], int]) -> Axes:
     """Return the leading eigenvectors of a symmetric matrix, their number chosen on the way.
 
-    The matrix is reduced to three diagonals once. All eigenvalues follow from these at little
-    cost, and only the vectors that `choose` asks for are computed. LAPACK needs room for as
-    much again.
+    The matrix is reduced to three diagonals once, in its own place. All eigenvalues follow from
+    these at little cost, and only the vectors that `choose` asks for are computed. If they are
+    more than a quarter of all, LAPACK needs room for as much again.
 
     Parameters
     ----------
@@ -92,8 +92,10 @@ def principal_axes(centred: Floats, choose: Callable[[Floats], int]) -> Axes:
     )
     all_values = eigh_tridiagonal(diagonal, beside, eigvals_only=True)[::-1]
     r = choose(all_values)
+    # For few vectors inverse iteration, which takes no more room than they do.
+    driver = 'stebz' if 4 * r <= n else 'stemr'
     values, vectors = eigh_tridiagonal(
-        diagonal, beside, select='i', select_range=(n - r, n - 1), lapack_driver='stemr'
+        diagonal, beside, select='i', select_range=(n - r, n - 1), lapack_driver=driver
     )
     if n > 1:
         tail = np.asfortranarray(vectors[1:])
@@ -201,7 +203,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.points_ = rows.copy()
             features = _few_features(kernel, rows)
             if features is None:
-                means, found = self._from_gram(np.array(kernel(rows), np.float64, order='C'))
+                means, found = self._from_gram(kernel(rows))
             else:
                 means, found = self._from_features(features)
         self._mean = float(means.mean())
