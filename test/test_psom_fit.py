@@ -204,6 +204,23 @@ def test_too_many_exact_samples_are_met_in_the_least_squares_sense(scattered):
     assert Psom.from_samples(axes, x, y).predict(x) == pytest.approx(expected, abs=1e-8)
 
 
+def test_samples_that_the_grid_cannot_tell_apart_do_not_make_the_map_swing():
+    rng = np.random.default_rng(12)
+    axes = [chebyshev_axis(-1, 1, 8)] * 2
+    x, new = rng.uniform(-1, 1, (64, 2)), rng.uniform(-0.9, 0.9, (500, 2))
+
+    def kinked(p):
+        return np.abs(p.sum(axis=1, keepdims=True))
+
+    psom = Psom.from_samples(axes, x, kinked(x))
+    B, T = (Psom(axes, np.eye(64).reshape(8, 8, 64)).predict(p) for p in (x, new))
+    met = T @ np.linalg.lstsq(B, kinked(x))[0]
+    ours, exact = (np.abs(f - kinked(new)).mean() for f in (psom.predict(new), met))
+    assert ours < 0.1
+    assert exact > 3 * ours
+    assert np.abs(psom.predict(x) - kinked(x)).max() < 0.3
+
+
 @pytest.mark.parametrize('count', [12, 40], ids=['fewer samples than nodes', 'more'])
 def test_leave_one_out_error_is_what_refitting_gives(scattered, count):
     axes = scattered[0]

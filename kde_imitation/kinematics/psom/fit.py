@@ -18,6 +18,9 @@ Nodes = npt.NDArray[np.intp]
 # Up to this many unknown nodes a dense factor is faster than conjugate gradients, and safer.
 DENSE_LIMIT = 6000
 CG_TOLERANCE, CG_STEPS = 1e-10, 20_000
+# Samples are met exactly while the weakest of their combinations has this strength, relative to
+# the strongest; in a worse case only combinations above the second number are.
+WELL_POSED, TOLD_APART = 1e-5, 1e-4
 
 
 def fill_nodes(roughness: Roughness, values: Floats, smoothing: Floats) -> Floats:
@@ -173,10 +176,20 @@ class SampleFit:
         """Return node values of the smoothest map through the samples.
 
         Where the grid has too few nodes for that, the smoothest of those that miss them least.
+        Where it can hardly tell some combinations of samples apart, as happens when samples are
+        nearly as many as nodes, meeting these too would make the map swing wildly for the sake of
+        what its polynomials cannot express; such combinations are left to smoothness.
         """
-        z = scipy.linalg.lstsq(
-            self._Z2, self._y2, cond=1e-13, lapack_driver='gelsy', check_finite=False
-        )[0]
+        U, squares, coordinates = self._decompose()
+        strength = np.sqrt(squares / squares[-1])
+        possible = min(len(self._y2) - self._Q.shape[1], self._Z2.shape[1])
+        if len(squares) == possible and strength[0] > WELL_POSED:
+            z = scipy.linalg.lstsq(
+                self._Z2, self._y2, cond=1e-13, lapack_driver='gelsy', check_finite=False
+            )[0]
+        else:
+            met = strength > TOLD_APART
+            z = self._Z2.T @ (U[:, met] @ (coordinates[met] / squares[met, None]))
         return self._values(z)
 
     def smooth(self, smoothing: float) -> Floats:

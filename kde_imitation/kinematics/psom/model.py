@@ -154,7 +154,7 @@ class Psom:
         x : (s, q) array
         y : (s, d) array
         smoothing : float or 'cv'
-            λ ≥ 0; with 0 the map passes through the samples where the grid has nodes enough;
+            λ ≥ 0; with 0 the map passes through the samples where the grid can tell them apart;
             'cv' chooses λ by leave-one-out cross-validation.
         noise : float, optional
             Standard deviation of the noise, from which λ is chosen; instead of `smoothing`.
