@@ -51,7 +51,9 @@ def hot_loops():
     return Extension(
         f'{PACKAGE}.kernels._core',
         [f'{PACKAGE}/kernels/_core.pyx'],
-        depends=[f'{PACKAGE}/kernels/_{part}.pxi' for part in ('search', 'maps', 'sums')],
+        depends=[
+            f'{PACKAGE}/kernels/_{part}.pxi' for part in ('search', 'maps', 'sums', 'vision')
+        ],
         extra_compile_args=['-O3', '-fno-math-errno', '-fno-trapping-math'],
         optional=os.environ.get('KDE_IMITATION_REQUIRE_EXTENSION') != '1',
     )

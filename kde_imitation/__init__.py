@@ -1,7 +1,7 @@
 """A robot arm copies a person's arm, by kernel dependency estimation from few demonstrations.
 
-The rooms, each knowing only those before it: `kernels`, `learning`, `kinematics`, `control`,
-`simulation`, then the command line. Everything here works without ROS.
+The rooms, each knowing only those before it: `kernels`, `learning`, `vision`, `kinematics`,
+`control`, `simulation`, `dataset`, then the command line. Everything here works without ROS.
 """
 
 from importlib.metadata import PackageNotFoundError, version

@@ -3,8 +3,8 @@
 """The hot loops, compiled. `_twin.py` holds the same in NumPy; tests keep them together.
 
 A map f: R^m → R^d with its exact Jacobian, and a bounded Levenberg-Marquardt search for the
-input whose image is nearest to a target. Gram matrices, and sums of kernels over many points. All
-loops run without the GIL on memory taken once a call, so that several threads may use one map or
+input whose image is nearest to a target. Gram matrices, and sums of kernels over many points.
+Shape contexts and their code words. All loops run without the GIL on memory taken once a call, so that several threads may use one map or
 one sum.
 """
 
@@ -24,3 +24,4 @@ cdef double FAST = 0.2
 include "_search.pxi"
 include "_maps.pxi"
 include "_sums.pxi"
+include "_vision.pxi"

@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
+from kde_imitation.kernels._twin_vision import Coder as Coder
+from kde_imitation.kernels._twin_vision import shape_contexts as shape_contexts
+
 Floats = npt.NDArray[np.floating[Any]]
 
 MAX_INPUTS = 16
