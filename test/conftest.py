@@ -9,6 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A change is judged on the same examples each time; by hand, new ones are sought in every run.
+settings.register_profile('steady', derandomize=True, deadline=None)
+settings.register_profile('searching', deadline=None)
+settings.load_profile('steady' if os.environ.get('CI') else 'searching')
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = 'kde_imitation'

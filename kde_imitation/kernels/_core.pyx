@@ -4,8 +4,8 @@
 
 A map f: R^m → R^d with its exact Jacobian, and a bounded Levenberg-Marquardt search for the
 input whose image is nearest to a target. Gram matrices, and sums of kernels over many points.
-Shape contexts and their code words. All loops run without the GIL on memory taken once a call, so that several threads may use one map or
-one sum.
+Shape contexts and their code words. All loops run without the GIL on memory taken once a call, so
+that several threads may use one map or one sum.
 """
 
 from libc.math cimport cos, fabs, sin, sqrt
