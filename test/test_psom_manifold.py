@@ -3,18 +3,9 @@
 import numpy as np
 import pytest
 
+from kde_imitation.benchmarks.psom import fish_bowl
 from kde_imitation.errors import BadInput
 from kde_imitation.kinematics.psom import annealing, chebyshev_axis, fit_manifold
-
-
-def fish_bowl(seed, count=1000):
-    """Equation 3.44: a sphere of radius 10 without its south pole, with noise of 0.1."""
-    rng = np.random.default_rng(seed)
-    c, phi = rng.uniform(-0.7, 1, count), rng.uniform(0, 2 * np.pi, count)
-    s = np.sqrt(1 - c**2)
-    return 10 * np.stack([s * np.cos(phi), s * np.sin(phi), c], -1) + rng.normal(
-        0, 0.1, (count, 3)
-    )
 
 
 def test_schedule_is_the_published_one():

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.progress import track
 
-from kde_imitation.benchmarks.report import Table, timings
+from kde_imitation.benchmarks.report import Table, save_picture, timings
 from kde_imitation.checks import Floats
 from kde_imitation.kernels.vectors import Gaussian
 from kde_imitation.learning import MRS, KernelDependencyEstimator
@@ -125,5 +125,4 @@ def draw(results: dict[str, Floats], pictures: Path) -> None:
         axes.set(xlabel=name, ylabel='seconds')
         axes.grid(True, which='both', alpha=0.3)
     axes.legend(fontsize=8)
-    pictures.mkdir(parents=True, exist_ok=True)
-    figure.savefig(pictures / 'growth.png', dpi=100)
+    save_picture(figure, pictures, 'growth.png')

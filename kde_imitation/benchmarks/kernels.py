@@ -15,7 +15,7 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import KernelPCA as PeerPCA
 from sklearn.metrics.pairwise import manhattan_distances, rbf_kernel
 
-from kde_imitation.benchmarks.report import Table, timings
+from kde_imitation.benchmarks.report import Table, save_picture, timings
 from kde_imitation.checks import Floats
 from kde_imitation.kernels import Expansion, Gaussian, Kernel, TotalVariation, WeightedSum, _twin
 from kde_imitation.kernels.backend import BACKEND, core
@@ -314,8 +314,7 @@ def draw_sizes(pictures: Path, repeats: int = 25) -> None:
     axes.set(xlabel='expansion points', ylabel='µs a sample, one at a time')
     axes.set_title(f'Total variation, {FEATURES} features, {OUTPUTS} columns')
     axes.legend()
-    pictures.mkdir(parents=True, exist_ok=True)
-    figure.savefig(pictures / 'kernels_sizes.png', dpi=110)
+    save_picture(figure, pictures, 'kernels_sizes.png')
 
 
 def run(pictures: Path | None) -> Iterator[Table]:

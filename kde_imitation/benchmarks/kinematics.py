@@ -16,7 +16,7 @@ import pinocchio as pin
 from matplotlib.figure import Figure
 from scipy.optimize import least_squares
 
-from kde_imitation.benchmarks.report import Table
+from kde_imitation.benchmarks.report import Table, save_picture
 from kde_imitation.checks import Floats
 from kde_imitation.errors import Unreachable
 from kde_imitation.kinematics import pa10, pa10_inverse
@@ -218,8 +218,7 @@ def _draw(poses: _Poses, folder: Path) -> None:
     axes.set(xlabel='arm angle ψ / deg', ylabel='joint angle / its limit', xlim=(-180, 180))
     axes.set_title('One pose, one branch: inside all limits where shaded')
     figure.legend(ncols=7, loc='outside lower center', fontsize='small')
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / 'arm_angle.png', dpi=120)
+    save_picture(figure, folder, 'arm_angle.png')
 
 
 def run(pictures: Path | None = None) -> list[Table]:

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from kde_imitation.benchmarks.report import save_picture
 from kde_imitation.checks import Floats
-
-matplotlib.use('Agg', force=False)
-
-
-def _save(figure: Figure, pictures: Path, name: str) -> None:
-    pictures.mkdir(parents=True, exist_ok=True)
-    figure.savefig(pictures / name, dpi=110)
 
 
 def draw_gallery(
@@ -35,7 +28,7 @@ def draw_gallery(
                 values[row].reshape(size, size), cmap='gray', vmin=least, vmax=1.0
             )
             panels[row, column].axis('off')
-    _save(figure, pictures, name)
+    save_picture(figure, pictures, name)
 
 
 def draw_paths(
@@ -51,4 +44,4 @@ def draw_paths(
     axes.set(xlabel='first feature (m)', ylabel='second feature (m)', aspect='equal')
     axes.set_title('A path that keeps to the demonstrated postures')
     axes.legend(loc='best')
-    _save(figure, pictures, 'preimage_path.png')
+    save_picture(figure, pictures, 'preimage_path.png')

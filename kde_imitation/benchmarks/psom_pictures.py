@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from kde_imitation.benchmarks.report import save_picture
 from kde_imitation.checks import Floats
 from kde_imitation.kinematics.psom import Psom
-
-matplotlib.use('Agg', force=False)
-
-
-def _save(figure: Figure, pictures: Path, name: str) -> None:
-    pictures.mkdir(parents=True, exist_ok=True)
-    figure.savefig(pictures / name, dpi=110)
 
 
 def draw_noise(rows: Floats, pictures: Path) -> None:
@@ -33,7 +26,7 @@ def draw_noise(rows: Floats, pictures: Path) -> None:
     axes.set(xlabel='smoothing λ', ylabel='mm', ylim=(0, None))
     axes.set_title('PA-10 wrist learned from nodes with 10 mm of noise')
     axes.legend()
-    _save(figure, pictures, 'psom_noise.png')
+    save_picture(figure, pictures, 'psom_noise.png')
 
 
 def draw_fish_bowl(y: Floats, annealed: Psom, fixed: Psom, pictures: Path) -> None:
@@ -50,4 +43,4 @@ def draw_fish_bowl(y: Floats, annealed: Psom, fixed: Psom, pictures: Path) -> No
             axes.view_init(elevation, azimuth)
             axes.set_box_aspect((1, 1, 0.85))
             axes.set_title(f'{name}, {view}')
-    _save(figure, pictures, 'psom_fish_bowl.png')
+    save_picture(figure, pictures, 'psom_fish_bowl.png')

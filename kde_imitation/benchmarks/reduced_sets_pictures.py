@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from kde_imitation.benchmarks.report import save_picture
 from kde_imitation.checks import Floats
 from kde_imitation.kernels.base import Expansion
-
-matplotlib.use('Agg', force=False)
-
-
-def _save(figure: Figure, pictures: Path, name: str) -> None:
-    pictures.mkdir(parents=True, exist_ok=True)
-    figure.savefig(pictures / name, dpi=110)
 
 
 def draw_clouds(rows: Floats, pictures: Path) -> None:
@@ -29,7 +22,7 @@ def draw_clouds(rows: Floats, pictures: Path) -> None:
     axes.set(xlabel='training points', ylabel='expansion points', yscale='log')
     axes.set_title('Two clouds in ten dimensions, linear kernel')
     axes.legend()
-    _save(figure, pictures, 'reduced_sets_clouds.png')
+    save_picture(figure, pictures, 'reduced_sets_clouds.png')
 
 
 def draw_waveform(curves: dict[str, Floats], full: float, pictures: Path) -> None:
@@ -45,7 +38,7 @@ def draw_waveform(curves: dict[str, Floats], full: float, pictures: Path) -> Non
     figure.suptitle('Waveform: a support vector machine compressed')
     left.legend()
     right.legend()
-    _save(figure, pictures, 'reduced_sets_waveform.png')
+    save_picture(figure, pictures, 'reduced_sets_waveform.png')
 
 
 def draw_ridge(curves: dict[str, tuple[int, float, Floats]], pictures: Path) -> None:
@@ -59,7 +52,7 @@ def draw_ridge(curves: dict[str, tuple[int, float, Floats]], pictures: Path) -> 
         axes.axhline(goal, color='0.5', linestyle=':', label=f'all {count} points')
         axes.set(xlabel='points kept, %', ylabel='test error', title=name, xscale='log')
         axes.legend()
-    _save(figure, pictures, 'reduced_sets_ridge.png')
+    save_picture(figure, pictures, 'reduced_sets_ridge.png')
 
 
 def draw_pca(axis: Floats, X: Floats, pair: tuple[Expansion, Expansion], pictures: Path) -> None:
@@ -78,7 +71,7 @@ def draw_pca(axis: Floats, X: Floats, pair: tuple[Expansion, Expansion], picture
             axes.set_title(f'direction {j + 1}, {len(expansion)} points')
             axes.set_aspect('equal')
     figure.colorbar(shown, ax=panels, shrink=0.7, label='coordinate')
-    _save(figure, pictures, 'reduced_sets_pca.png')
+    save_picture(figure, pictures, 'reduced_sets_pca.png')
 
 
 def draw_pca_losses(rows: Floats, pictures: Path) -> None:
@@ -88,7 +81,7 @@ def draw_pca_losses(rows: Floats, pictures: Path) -> None:
     axes.plot(rows[:, 0], rows[:, 1] / rows[:, 1].max(), '.-')
     axes.set(xlabel='points kept', ylabel='squared loss / its maximum', yscale='log')
     axes.set_title('Coordinates of 300 points from fewer')
-    _save(figure, pictures, 'reduced_sets_pca_losses.png')
+    save_picture(figure, pictures, 'reduced_sets_pca_losses.png')
 
 
 def draw_growth(rows: Floats, pictures: Path) -> None:
@@ -101,4 +94,4 @@ def draw_growth(rows: Floats, pictures: Path) -> None:
     axes.set(xlabel='points', ylabel='seconds')
     axes.set_title('To 200 points, seven columns')
     axes.legend()
-    _save(figure, pictures, 'reduced_sets_growth.png')
+    save_picture(figure, pictures, 'reduced_sets_growth.png')

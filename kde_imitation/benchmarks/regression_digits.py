@@ -15,7 +15,7 @@ from rich.progress import track
 from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold, cross_val_score
 
-from kde_imitation.benchmarks.report import Table
+from kde_imitation.benchmarks.report import Table, save_picture
 from kde_imitation.checks import Floats
 from kde_imitation.kernels.vectors import Gaussian
 from kde_imitation.learning.kernel_pca import KernelPCA
@@ -114,5 +114,4 @@ def _draw(clean: Floats, noisy: Floats, restored: Floats, pictures: Path) -> Non
             axes[row, column].imshow(image.reshape(8, 8), cmap='gray_r', vmin=0, vmax=1)
             axes[row, column].set(xticks=[], yticks=[])
         axes[row, 0].set_ylabel(name)
-    pictures.mkdir(parents=True, exist_ok=True)
-    figure.savefig(pictures / 'regression_digits.png', dpi=100)
+    save_picture(figure, pictures, 'regression_digits.png')

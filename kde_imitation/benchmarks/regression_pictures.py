@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from kde_imitation.benchmarks.report import save_picture
 from kde_imitation.checks import Floats
-
-matplotlib.use('Agg', force=False)
-
-
-def _save(figure: Figure, pictures: Path, name: str) -> None:
-    pictures.mkdir(parents=True, exist_ok=True)
-    figure.savefig(pictures / name, dpi=110)
 
 
 def draw_convergence(curves: dict[str, dict[str, Floats]], pictures: Path) -> None:
@@ -32,7 +25,7 @@ def draw_convergence(curves: dict[str, dict[str, Floats]], pictures: Path) -> No
         if i == 0:
             axes.set_ylabel('loss / ‖Y‖², median of problems')
             axes.legend(fontsize=8)
-    _save(figure, pictures, 'regression_convergence.png')
+    save_picture(figure, pictures, 'regression_convergence.png')
 
 
 def draw_grids(grids: dict[float, Floats], pictures: Path) -> None:
@@ -64,7 +57,7 @@ def draw_grids(grids: dict[float, Floats], pictures: Path) -> None:
             yticks=range(1, ahead.shape[1] + 1),
         )
     figure.legend(list(shown.values()), list(shown), loc='outside lower center', ncols=len(shown))
-    _save(figure, pictures, 'regression_pls_mrs.png')
+    save_picture(figure, pictures, 'regression_pls_mrs.png')
 
 
 def draw_relative(relative: Floats, pictures: Path) -> None:
@@ -79,7 +72,7 @@ def draw_relative(relative: Floats, pictures: Path) -> None:
         axes.set_ylim(-0.7, 0.7)
         if i == 0:
             axes.set_ylabel('(E(PLS) − E(MRS)) / E(max)')
-    _save(figure, pictures, 'regression_relative.png')
+    save_picture(figure, pictures, 'regression_relative.png')
 
 
 def draw_outliers(
@@ -92,4 +85,4 @@ def draw_outliers(
         axes.plot(t, errors[:, column], line, label=name, markersize=5)
     axes.set(xlabel='outliers moved by t', ylabel='test error / largest', ylim=(0, None))
     axes.legend()
-    _save(figure, pictures, 'regression_outliers.png')
+    save_picture(figure, pictures, 'regression_outliers.png')

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -69,6 +70,12 @@ def write_json(tables: Sequence[Table], path: Path) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + '\n')
+
+
+def save_picture(figure: Figure, pictures: Path, name: str) -> None:
+    """Write a figure into the folder of pictures, which is made if it is missing."""
+    pictures.mkdir(parents=True, exist_ok=True)
+    figure.savefig(pictures / name, dpi=110)
 
 
 def timings(calls: dict[str, Callable[[], object]], repeats: int = 200) -> dict[str, np.ndarray]:

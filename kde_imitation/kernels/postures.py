@@ -105,14 +105,14 @@ class PoseKernel(Kernel):
             f is three times the number of points with a weight above zero.
         """
         points = self.kinematics.link_positions(q)
-        used, roots = self._roots(points.shape[-2])
+        used, roots = self.root_weights(points.shape[-2])
         weighted = points[..., used, :] * roots[:, None]
         return np.asarray(weighted.reshape(*points.shape[:-2], 3 * len(used)))
 
     def feature_jacobian(self, q: npt.ArrayLike) -> Floats:
         """Return the derivatives of φ(q) by the joints, (…, n) to (…, f, n)."""
         jacobians = self.kinematics.position_jacobians(q)
-        used, roots = self._roots(jacobians.shape[-3])
+        used, roots = self.root_weights(jacobians.shape[-3])
         weighted = jacobians[..., used, :, :] * roots[:, None, None]
         return np.asarray(
             weighted.reshape(*jacobians.shape[:-3], 3 * len(used), jacobians.shape[-1])
@@ -164,7 +164,7 @@ class PoseKernel(Kernel):
     def _gradient(self, x: Floats, points: Floats) -> Floats:
         return self.gradient(x, points)
 
-    def _roots(self, points: int) -> tuple[npt.NDArray[np.intp], Floats]:
+    def root_weights(self, points: int) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return which points count, and the roots of their weights."""
         weights = self._checked_weights()
         if weights is None:

@@ -128,7 +128,7 @@ class ConstrainedPreImage(PreImage):
     def _spread(self, kernel: PoseKernel, posture: Floats) -> Floats:
         """Return the matrix (f, o) that makes the kernel's features of the map's values."""
         points = kernel.kinematics.link_positions(posture).shape[-2]
-        used, roots = kernel._roots(points)
+        used, roots = kernel.root_weights(points)
         given = self.map.outputs // 3
         first = points - given
         if used[0] < first or first < 0 or 3 * given != self.map.outputs:
