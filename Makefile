@@ -15,7 +15,7 @@ APT := apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq 
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
-.PHONY: help demo test benchmark format clean install compiled osmesa
+.PHONY: help demo test benchmark format clean install compiled osmesa sdformat
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -78,3 +78,10 @@ osmesa: | $(BIN)/pip
 		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && $(APT) libosmesa6; } || \
 		echo 'libosmesa6 is missing, so pictures of the arm are drawn with matplotlib;' \
 			'for MuJoCo pictures: apt install libosmesa6.' >&2
+
+# Gazebo's parser of models; a few tests ask it, and are skipped without it.
+sdformat:
+	@command -v gz >/dev/null || command -v ign >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && $(APT) ignition-tools libsdformat-dev; } || \
+		echo "Gazebo's parser is missing, so its tests are skipped;" \
+			'on Debian: apt install ignition-tools libsdformat-dev.' >&2

@@ -15,7 +15,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 PACKAGE = 'kde_imitation'
-SHARED_FOLDERS = ('launch', 'urdf', 'config', 'rviz', 'model', 'clip')
+SHARED_FOLDERS = ('launch', 'urdf', 'config', 'rviz', 'worlds', 'model', 'clip')
 
 
 def version():
@@ -52,7 +52,8 @@ def hot_loops():
         f'{PACKAGE}.kernels._core',
         [f'{PACKAGE}/kernels/_core.pyx'],
         depends=[
-            f'{PACKAGE}/kernels/_{part}.pxi' for part in ('search', 'maps', 'sums', 'vision')
+            f'{PACKAGE}/kernels/_{part}.pxi'
+            for part in ('search', 'maps', 'sums', 'vision', 'arm', 'room', 'view')
         ],
         extra_compile_args=['-O3', '-fno-math-errno', '-fno-trapping-math'],
         optional=os.environ.get('KDE_IMITATION_REQUIRE_EXTENSION') != '1',

@@ -1,12 +1,9 @@
-"""The PA-10's description: the xacro files, the numbers in config/pa10, the launch file."""
+"""The PA-10's description: the xacro files, and the numbers in config/pa10."""
 
-import ast
 import itertools
-import runpy
 import subprocess
 import sys
 from pathlib import Path
-from unittest import mock
 from xml.etree import ElementTree
 
 import mujoco
@@ -195,6 +192,24 @@ def test_a_mujoco_model_file_is_passed_on_to_its_plugin(tmp_path):
     system = ElementTree.fromstring(done.stdout).find('ros2_control')
     assert system.findtext("hardware/param[@name='mujoco_model']") == '/scene.xml'
     assert robot(ros2_control='mujoco').find('ros2_control/hardware/param') is None
+
+
+def test_a_namespace_reaches_the_controllers_inside_gazebo():
+    arguments = {'ros2_control': 'gazebo', 'gazebo': 'true'}
+    for namespace, expected in (('', None), ('left', 'left')):
+        text = description.expand_xacro(TOP, namespace=namespace, **arguments)
+        plugin = ElementTree.fromstring(text).find('gazebo/plugin')
+        assert plugin.findtext('ros/namespace') == expected
+
+
+def test_a_plain_urdf_expands_to_itself_and_a_broken_file_is_one_sentence(tmp_path):
+    plain = share_file('urdf', 'examples', 'tern.urdf')
+    same = ElementTree.canonicalize(description.expand_xacro(plain, prefix='x'), strip_text=True)
+    assert same == ElementTree.canonicalize(plain.read_text(), strip_text=True)
+    broken = tmp_path / 'broken.urdf'
+    broken.write_text('<robot name="half">')
+    with pytest.raises(BadInput, match=r'broken\.urdf'):
+        description.expand_xacro(broken)
 
 
 def test_the_arm_at_the_wall_sits_as_a_right_arm_of_someone_facing_along_x():
@@ -433,70 +448,10 @@ def test_no_link_reaches_past_its_neighbours_joints():
 
 def test_controllers_command_the_joints_of_the_arm():
     controllers = yaml.safe_load((CONFIG / 'controllers.yaml').read_text())
-    declared = controllers['controller_manager']['ros__parameters']
+    declared = controllers['/**/controller_manager']['ros__parameters']
     assert declared['position_controller']['type'].endswith('/ForwardCommandController')
     for name in ('position_controller', 'joint_trajectory_controller'):
-        assert controllers[name]['ros__parameters']['joints'] == NAMES
-
-
-LAUNCH = share_file('launch') / 'display.launch.py'
-
-
-def test_the_display_launch_file_is_python_and_names_files_that_exist():
-    tree = ast.parse(LAUNCH.read_text())
-    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    assert 'generate_launch_description' in functions
-    named = [
-        [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, 'id', '') == 'shared'
-    ]
-    assert len(named) >= 2
-    for parts in named:
-        assert share_file(*parts).is_file()
-
-
-def test_the_display_launch_file_describes_each_argument(monkeypatch):
-    """Runs the file with recorders in place of ROS, which may be missing here."""
-    for name in (
-        'launch', 'launch.actions', 'launch.conditions', 'launch.substitutions', 'launch_ros',
-        'launch_ros.actions', 'launch_ros.parameter_descriptions', 'launch_ros.substitutions',
-    ):  # fmt: skip
-        monkeypatch.setitem(sys.modules, name, mock.MagicMock(name=name))
-    runpy.run_path(str(LAUNCH))['generate_launch_description']()
-    declared = sys.modules['launch.actions'].DeclareLaunchArgument.call_args_list
-    assert {call.args[0] for call in declared} == {'prefix', 'lengths', 'mount', 'rviz', 'gui'}
-    for call in declared:
-        assert call.kwargs['description'].endswith('.')
-        if call.args[0] != 'prefix':
-            assert call.kwargs['default_value'] in call.kwargs['choices']
-    nodes = sys.modules['launch_ros.actions'].Node.call_args_list
-    assert {call.kwargs['package'] for call in nodes} == {
-        'robot_state_publisher', 'joint_state_publisher', 'joint_state_publisher_gui', 'rviz2'
-    }  # fmt: skip
-
-
-def test_the_display_launch_file_passes_arguments_that_the_xacro_has():
-    declared = {
-        arg.get('name')
-        for arg in ElementTree.parse(TOP).getroot()
-        if arg.tag == '{http://www.ros.org/wiki/xacro}arg'
-    }
-    constants = {
-        node.value for node in ast.walk(ast.parse(LAUNCH.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }  # fmt: skip
-    passed = {text.strip(' :=') for text in constants if text.endswith(':=')}
-    assert passed == {'prefix', 'lengths', 'mount'}
-    assert passed <= declared
-
-
-def test_the_rviz_file_shows_the_model_that_is_published():
-    view = yaml.safe_load((share_file('rviz') / 'display.rviz').read_text())
-    displays = view['Visualization Manager']['Displays']
-    (model,) = [each for each in displays if each['Class'] == 'rviz_default_plugins/RobotModel']
-    assert model['Description Topic']['Value'] == '/robot_description'
-    assert view['Visualization Manager']['Global Options']['Fixed Frame'] == 'world'
+        assert controllers[f'/**/{name}']['ros__parameters']['joints'] == NAMES
 
 
 def test_the_documentation_names_every_argument_of_the_xacro():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -100,6 +101,26 @@ def test_a_missing_osmesa_is_installed_or_excused(
     assert ('drawn with matplotlib' in done.stderr) == excused
 
 
+@pytest.mark.parametrize(
+    ('user', 'apt_calls', 'excused'),
+    [(0, ['update', 'install'], False), (1000, [], True)],
+    ids=['root', 'someone else'],
+)
+def test_a_missing_parser_of_models_is_installed_or_excused(
+    tmp_path: Path, user: int, apt_calls: list[str], excused: bool
+) -> None:
+    for name, text in {'id': f'echo {user}', 'apt-get': 'echo "apt-get $@"'}.items():
+        script(tmp_path / name, text)
+    for name in ('make', 'sh'):
+        (tmp_path / name).symlink_to(shutil.which(name) or '')
+    done = run(['make', 'sdformat'], ROOT, clean_environ(PATH=str(tmp_path)))
+    assert done.returncode == 0
+    calls = [line.split() for line in done.stdout.splitlines() if line.startswith('apt-get ')]
+    assert [words[1] for words in calls] == apt_calls
+    assert all('libsdformat-dev' in words for words in calls if words[1] == 'install')
+    assert ('tests are skipped' in done.stderr) == excused
+
+
 @pytest.mark.parametrize('status', [0, 2])
 def test_the_build_server_script_runs_the_tests_and_hands_on_their_status(
     tmp_path: Path, status: int
@@ -108,4 +129,4 @@ def test_the_build_server_script_runs_the_tests_and_hands_on_their_status(
     path = f'{tmp_path}{os.pathsep}{os.environ["PATH"]}'
     done = run([ROOT / '.ci' / 'run'], tmp_path, clean_environ(CI='true', PATH=path))
     assert done.returncode == status
-    assert done.stdout.split() == [str(ROOT), 'test']
+    assert done.stdout.split() == [str(ROOT), 'sdformat', 'test']

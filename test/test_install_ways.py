@@ -25,9 +25,9 @@ from conftest import PACKAGE, ROOT, clean_environ, run, source_files
 
 pytestmark = pytest.mark.install
 
-SHARED_FOLDERS = ('launch', 'urdf', 'config', 'rviz', 'model', 'clip')
+SHARED_FOLDERS = ('launch', 'urdf', 'config', 'rviz', 'worlds', 'model', 'clip')
 # Modules of the optional extras; without them a module may stop at its import, with their name.
-OPTIONAL = ('mujoco', 'ruckig', 'viser', 'rclpy')
+OPTIONAL = ('mujoco', 'ruckig', 'viser', 'rclpy', 'launch', 'launch_ros')
 COLCON = ('colcon-core', 'colcon-ros', 'colcon-library-path', 'ros-ament-index-python')
 REQUIRED = {'KDE_IMITATION_REQUIRE_EXTENSION': '1'}
 NO_COMPILER = {'CC': shutil.which('false') or ''}

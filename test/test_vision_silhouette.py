@@ -216,3 +216,25 @@ def test_backgrounds_that_cannot_be_made_are_refused():
         Background(room(), colour=0.0)
     with pytest.raises(BadInput, match='must rise'):
         PersonFinder(Background(room()), smallest=0.5, largest=0.2)
+
+
+@pytest.mark.parametrize('side', [120, 160, 240])
+def test_a_reduced_picture_shows_the_same_person(side):
+    seen, mask = person_at(room(), arm=60)
+    background = Background(room(seed=1), side=side)
+    found = PersonFinder(background)(seen)
+    assert found.found
+    assert max(found.mask.shape) == side
+    small = cv2.resize(
+        mask.astype(np.float32), found.mask.shape[::-1], interpolation=cv2.INTER_AREA
+    )
+    assert overlap(found.mask, small > 0.5) > 0.9
+    again = Background.from_arrays(background.picture, background.full_size, [0.07, 0.12, 0.18])
+    assert again.side == side
+    assert (PersonFinder(again)(seen).mask == found.mask).all()
+
+
+@pytest.mark.parametrize('side', [15, 641])
+def test_pictures_are_not_compared_too_small_or_too_large(side):
+    with pytest.raises(BadInput, match='16 to 640'):
+        Background(room(), side=side)

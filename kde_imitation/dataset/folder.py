@@ -36,7 +36,7 @@ def check_size(path: Path, image: Image, size: Size | None) -> None:
         )
 
 
-def _table(
+def read_table(
     path: Path, data: bytes, columns: Sequence[str]
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the header, and of every row its line and its cells in the order of `columns`."""
@@ -74,7 +74,7 @@ def read_labels(
 ) -> tuple[list[str], Floats]:
     """Return the labelled frames in the order of the rows, and their postures (n, joints)."""
     columns = joint_columns(joints)
-    header, rows = _table(path, data, ['frame', *columns])
+    header, rows = read_table(path, data, ['frame', *columns])
     for name in header:
         if re.fullmatch(r'q[0-9]+', name) and name not in columns:
             raise BadInput(
@@ -96,11 +96,12 @@ def read_labels(
             )
         seen[frame] = line
         for joint, cell in enumerate(cells):
-            postures[row, joint] = _finite(path, line, columns[joint], cell)
+            postures[row, joint] = finite_cell(path, line, columns[joint], cell)
     return list(seen), postures
 
 
-def _finite(path: Path, line: int, column: str, cell: str) -> float:
+def finite_cell(path: Path, line: int, column: str, cell: str) -> float:
+    """Return a cell of a table as a number; an error names the file and the line."""
     try:
         value = float(cell)
     except ValueError:
@@ -112,13 +113,13 @@ def _finite(path: Path, line: int, column: str, cell: str) -> float:
 
 def read_skin(path: Path) -> Image:
     """Return the picked pixels of `skin.csv`, (k, 3)."""
-    _, rows = _table(path, read_bytes(path), ['r', 'g', 'b'])
+    _, rows = read_table(path, read_bytes(path), ['r', 'g', 'b'])
     if not rows:
         raise BadInput(f'{path} holds no pixels; add rows of r,g,b or delete the file.')
     pixels = np.empty((len(rows), 3), np.uint8)
     for row, (line, cells) in enumerate(rows):
         for channel, cell in enumerate(cells):
-            value = _finite(path, line, 'rgb'[channel], cell)
+            value = finite_cell(path, line, 'rgb'[channel], cell)
             if not (0 <= value <= 255 and value.is_integer()):
                 raise BadInput(
                     f'{path}, line {line}: {"rgb"[channel]} is {cell}, but must be a whole number '

@@ -13,6 +13,16 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
+from kde_imitation.kernels._twin_arm import ArmSearch as ArmSearch
+from kde_imitation.kernels._twin_arm import correlate as correlate
+from kde_imitation.kernels._twin_arm import coverage as coverage
+from kde_imitation.kernels._twin_room import fit_light as fit_light
+from kde_imitation.kernels._twin_room import median_ratios as median_ratios
+from kde_imitation.kernels._twin_room import scores_beyond as scores_beyond
+from kde_imitation.kernels._twin_room import unlike as unlike
+from kde_imitation.kernels._twin_view import beside_body as beside_body
+from kde_imitation.kernels._twin_view import relative_to_face as relative_to_face
+from kde_imitation.kernels._twin_view import sample_colours as sample_colours
 from kde_imitation.kernels._twin_vision import Coder as Coder
 from kde_imitation.kernels._twin_vision import shape_contexts as shape_contexts
 

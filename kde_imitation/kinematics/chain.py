@@ -52,7 +52,7 @@ class Chain:
         self.model = tree.model(names)
         self._data = self.model.createData()
         self.lower, self.upper, self.velocity, self.effort = (
-            np.where(np.abs(limit) < _FAR, limit, np.sign(limit) * np.inf)
+            np.where(np.abs(limit) < _FAR, limit, np.copysign(np.inf, limit))
             for limit in (
                 self.model.lowerPositionLimit,
                 self.model.upperPositionLimit,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 from xml.dom import minidom
+from xml.parsers.expat import ExpatError
 
 import numpy as np
 import xacro
@@ -16,7 +18,15 @@ from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput
 from kde_imitation.resources import share_file
 
-__all__ = ['JOINTS', 'LINKS', 'JointLimits', 'armature', 'joint_limits', 'urdf']
+__all__ = [
+    'JOINTS',
+    'LINKS',
+    'JointLimits',
+    'armature',
+    'expand_xacro',
+    'joint_limits',
+    'urdf',
+]
 
 JOINTS = ('s1', 's2', 's3', 'e1', 'e2', 'w1', 'w2')
 """The joints, base to tip, by the manufacturer's names."""
@@ -61,11 +71,22 @@ def urdf(
 
 @cache
 def _expand(**arguments: str) -> str:
-    path = share_file('urdf', 'pa10.urdf.xacro')
+    return expand_xacro(share_file('urdf', 'pa10.urdf.xacro'), **arguments)
+
+
+def expand_xacro(path: Path, **arguments: str) -> str:
+    """Expand a xacro file, or a plain URDF, to URDF text.
+
+    Parameters
+    ----------
+    path : Path
+    **arguments : str
+        Values of the file's `xacro:arg` elements; those that it does not have are left out.
+    """
     with _xacro_lock:
         try:
             document = xacro.process_file(str(path), mappings=dict(arguments))
-        except xacro.XacroException as error:
+        except (xacro.XacroException, ExpatError) as error:
             # The first line is the sentence, the others say where in the files it stands.
             raise BadInput(f'{str(error).splitlines()[0].strip()} (in {path})') from error
     for node in list(document.childNodes):

@@ -10,7 +10,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from kde_imitation.checks import as_floats
 from kde_imitation.errors import BadInput
+from kde_imitation.kernels.backend import core
 
 Picture = npt.NDArray[np.uint8]
 Singles = npt.NDArray[np.float32]
@@ -18,21 +20,13 @@ Singles = npt.NDArray[np.float32]
 SMALLEST_SIDE = 16
 # Added to a colour before its logarithm is taken, so that noise in the dark stays small.
 DARK = 8.0
+SHADES = np.arange(256)[:, None]
 LOGARITHMS = np.log(np.arange(256) + DARK).astype(np.float32)
 # Longest side of the picture that the light is estimated on.
 COARSE = 32
 ROUNDS = 6
 # From this colour on a camera may have cut off what was brighter.
 CUT_OFF = 250.0
-# Two colour axes and the mean, by rows.
-ACROSS = np.array(
-    [
-        [np.sqrt(1 / 2), -np.sqrt(1 / 2), 0.0],
-        [np.sqrt(1 / 6), np.sqrt(1 / 6), -np.sqrt(2 / 3)],
-        [1 / 3, 1 / 3, 1 / 3],
-    ],
-    dtype=np.float32,
-)
 # Longest side of a picture that is looked at pixel by pixel; larger ones are reduced to it.
 LONGEST_SIDE = 640
 
@@ -78,7 +72,7 @@ class Difference:
     """What separates a picture from the background."""
 
     picture: Picture
-    """(h, w, 3): the picture itself, reduced where it has more than 640 pixels a side"""
+    """(h, w, 3): the picture itself, reduced where it is larger than the background compares"""
     rest: Singles
     """(h, w, 3): what the logarithms of the colours deviate by beyond what the light explains"""
     score: Singles
@@ -102,6 +96,9 @@ class Background:
         In the order red, green, blue.
     colour, brighter, darker : float
         Deviations of the logarithms that are just too large for the background.
+    side : int
+        Pictures with more pixels a side are reduced to this many, 16 to 640, before they are
+        compared.
     """
 
     def __init__(
@@ -110,28 +107,37 @@ class Background:
         colour: float = 0.07,
         brighter: float = 0.12,
         darker: float = 0.18,
+        side: int = LONGEST_SIDE,
     ) -> None:
         self.picture = as_picture('The background', picture)
-        self._shape = self.picture.shape
-        self.picture = reduced(self.picture)
+        self.full_size = self.picture.shape[:2]
+        if not SMALLEST_SIDE <= side <= LONGEST_SIDE:
+            raise BadInput(
+                f'side is {side}; pictures can be compared with {SMALLEST_SIDE} to {LONGEST_SIDE} '
+                'pixels a side.'
+            )
+        self.side = int(side)
+        self.picture = reduced(self.picture, self.side)
         if min(colour, brighter, darker) <= 0:
             raise BadInput('colour, brighter and darker must be above 0.')
         self.colour, self.brighter, self.darker = colour, brighter, darker
-        self._logarithms = _logarithms(self.picture)
+        self._tolerances = np.array([colour, brighter, darker], dtype=np.float32)
         height, width = self.picture.shape[:2]
         scale = COARSE / max(height, width)
         self._size = (max(4, round(width * scale)), max(4, round(height * scale)))
-        self._coarse = _shrink(self._logarithms, self._size).reshape(-1, 3)
+        self._coarse = _shrink(_logarithms(self.picture), self._size).reshape(-1, 3)
+        self._before = self._colours(self.picture)
         x, y = np.meshgrid(np.linspace(-1, 1, self._size[0]), np.linspace(-1, 1, self._size[1]))
         light = [term.ravel() for term in (np.ones_like(x), x, y, x * x, x * y, y * y)]
         own = (self._coarse - self._coarse.mean(axis=0)).T
         # (3, 7, c): for each channel what its change is a sum of.
         self._terms = np.stack([np.stack([*light, line]) for line in own]).astype(np.float64)
         # A weak pull to no change but a gain holds what the picture does not show.
-        self._pull = np.diag([1e-9, *[1e-3 * x.size] * 6])
+        self._pull = np.array([1e-9, *[1e-3 * x.size] * 6])
+        self._carry = [_carrying(n) for n in self._size[::-1]]
 
     @classmethod
-    def from_pictures(cls, pictures: Sequence[npt.ArrayLike], **options: float) -> Background:
+    def from_pictures(cls, pictures: Sequence[npt.ArrayLike], **options: Any) -> Background:
         """Take the median of pictures, as of the first frames before anyone has come.
 
         A person may be in some of them, if each place is empty in more than half.
@@ -141,7 +147,7 @@ class Background:
         return cls(np.median(np.stack(checked), axis=0).astype(np.uint8), **options)
 
     @classmethod
-    def learned(cls, pictures: Sequence[npt.ArrayLike], **options: float) -> Background:
+    def learned(cls, pictures: Sequence[npt.ArrayLike], **options: Any) -> Background:
         """Learn from a running camera, with OpenCV's mixture of Gaussians."""
         checked = as_pictures('pictures', pictures)
         _require_equal_sizes(checked)
@@ -152,55 +158,54 @@ class Background:
             learner.apply(picture)
         return cls(learner.getBackgroundImage(), **options)
 
+    @classmethod
+    def from_arrays(
+        cls, picture: npt.ArrayLike, full_size: npt.ArrayLike, tolerances: npt.ArrayLike
+    ) -> Background:
+        """Make a background again of `picture`, `full_size` and its three tolerances."""
+        colour, brighter, darker = as_floats('tolerances', tolerances, (3,))
+        background = cls(picture, float(colour), float(brighter), float(darker))
+        height, width = as_floats('full_size', full_size, (2,))
+        background.full_size = (int(height), int(width))
+        background.side = max(background.picture.shape[:2])
+        return background
+
     def compare(self, picture: npt.ArrayLike) -> Difference:
         """Say pixel by pixel how unlike the background a picture of the same size is."""
         seen = as_picture('The picture', picture)
-        if seen.shape != self._shape:
+        if seen.shape[:2] != self.full_size:
             raise BadInput(
                 f'The picture has {seen.shape[1]} × {seen.shape[0]} pixels, but the background '
-                f'has {self._shape[1]} × {self._shape[0]}; take both with the same settings of '
-                'the camera.'
+                f'has {self.full_size[1]} × {self.full_size[0]}; take both with the same settings '
+                'of the camera.'
             )
-        seen = reduced(seen)
-        gain = self._guess_gain(seen)
+        if seen.shape != self.picture.shape:
+            seen = _resized(seen, self.picture.shape[1::-1])
+        gain = core.median_ratios(self._colours(seen), self._before, CUT_OFF)
         # What the background would be in this light, cut off where the camera cuts it off.
-        shades = np.arange(256)[:, None, None] * gain[None, None]
-        table = np.log(np.minimum(shades, 255.0) + DARK).astype(np.float32)
-        rest = _logarithms(seen)
-        lit = np.asarray(cv2.LUT(self.picture, table), dtype=np.float32)
-        coarse = _shrink(rest, self._size) - _shrink(lit, self._size)
-        field, slopes = self._fit_light(coarse.reshape(-1, 3))
-        table += LOGARITHMS[:, None, None] * slopes
+        table = np.log(np.minimum(SHADES * gain, 255.0) + DARK).astype(np.float32)
+        lit = cv2.LUT(self.picture, table[:, None])
+        change = np.asarray(cv2.subtract(_logarithms(seen), lit), dtype=np.float32)
+        coarse = _shrink(change, self._size).reshape(-1, 3)
+        coarse = np.ascontiguousarray(coarse.T, dtype=np.float64)
+        fitted, found, lift = core.fit_light(self._terms, coarse, self._pull, ROUNDS)
+        slopes = found[:, 6].astype(np.float32)
+        table += LOGARITHMS[:, None] * slopes
+        smooth = fitted.T.astype(np.float32) - self._coarse * slopes
         height, width = seen.shape[:2]
-        smooth = cv2.resize(
-            field.reshape(*self._size[::-1], 3), (width, height), interpolation=cv2.INTER_LINEAR
-        )
-        expected = cv2.add(cv2.LUT(self.picture, table), smooth)
-        np.minimum(expected, LOGARITHMS[255], out=expected)
-        np.maximum(expected, LOGARITHMS[0], out=expected)
-        rest -= expected
-        lift = np.median(field + self._coarse * slopes, axis=0)
-        return Difference(seen, rest, self._score(rest), (gain * np.exp(lift)).astype(np.float32))
+        smooth = cv2.resize(smooth.reshape(*self._size[::-1], 3), (width, height))
+        rest, score = core.unlike(seen, self.picture, LOGARITHMS, table, smooth, self._tolerances)
+        return Difference(seen, rest, score, (gain * np.exp(lift)).astype(np.float32))
 
-    def _guess_gain(self, seen: Picture) -> npt.NDArray[np.float64]:
-        """Return the median ratio (3,) to the background, where the picture is not cut off."""
-        now, before = (
-            cv2.resize(picture, self._size, interpolation=cv2.INTER_AREA).reshape(-1, 3) + 1.0
-            for picture in (seen, self.picture)
-        )
-        gain = np.empty(3)
-        for channel in range(3):
-            within = now[:, channel] < CUT_OFF
-            if within.mean() < 0.05:
-                within[:] = True
-            gain[channel] = np.median(now[within, channel] / before[within, channel])
-        return gain
+    def _colours(self, picture: Picture) -> Picture:
+        """Return the mean colours (c, 3) of coarse cells."""
+        return _resized(picture, self._size).reshape(-1, 3)
 
     def refine(self, difference: Difference, inside: npt.NDArray[np.uint8]) -> Difference:
         """Take off the shadows that lie around a thing, given roughly where it is.
 
         What the background deviates by outside is carried on smoothly to the inside, so that
-        there it takes less to be unlike the background.
+        there it takes less to be unlike the background. Only the score changes.
 
         Parameters
         ----------
@@ -208,56 +213,45 @@ class Background:
         inside : (h, w) uint8 array
             Not 0 wherever the thing may be.
         """
-        outside = (_shrink((inside == 0).astype(np.float32), self._size) > 0.99).astype(np.float32)
-        known = _shrink(difference.rest, self._size) * outside[:, :, None]
-        near, far = (0.06 * COARSE, 0.25 * COARSE)
+        empty = _shrink((inside == 0).astype(np.float32), self._size) > 0.99
+        rows, columns = self._size[::-1]
+        known = np.ones((rows, columns, 4), dtype=np.float32)
+        known[:, :, :3] = _shrink(difference.rest, self._size)
+        known *= empty[:, :, None]
+        total = np.zeros((rows, columns, 4), dtype=np.float32)
         # The wide window speaks where the narrow one reaches nothing.
-        total, weight = (
-            cv2.GaussianBlur(values, (0, 0), near) + 1e-3 * cv2.GaussianBlur(values, (0, 0), far)
-            for values in (known, outside)
-        )
-        height, width = inside.shape
-        shadow = cv2.resize(total / (weight[:, :, None] + 1e-9), (width, height))
-        rest = difference.rest - shadow
-        return Difference(difference.picture, rest, self._score(rest), difference.gain)
-
-    def _score(self, rest: Singles) -> Singles:
-        # Σ_c (e_c − ē)² is the squared length in two axes across the grey one.
-        parts = cv2.transform(rest, ACROSS / np.float32(self.colour))
-        one, two, brightness = cv2.split(parts)
-        brightness *= np.where(
-            brightness > 0,
-            np.float32(self.colour / self.brighter),
-            np.float32(self.colour / self.darker),
-        )
-        score = cv2.magnitude(cv2.magnitude(one, two), brightness)
-        return np.asarray(score, dtype=np.float32)
-
-    def _fit_light(self, coarse: Singles) -> tuple[Singles, Singles]:
-        """Fit the change (c, 3) of the logarithms: the smooth part (c, 3), the slopes (3,)."""
-        values = coarse.T.astype(np.float64)
-        guess = np.median(values, axis=1)[:, None]
-        for _ in range(ROUNDS):
-            wide = np.abs(values - guess)
-            spread = np.maximum(1.5 * np.median(wide, axis=1), 0.01)
-            weights = np.maximum(0.0, 1.0 - (wide / (3.0 * spread[:, None])) ** 2) ** 2
-            moments = self._terms * weights[:, None]
-            found = np.linalg.solve(
-                moments @ self._terms.transpose(0, 2, 1) + self._pull, moments @ values[:, :, None]
-            )[:, :, 0]
-            guess = (found[:, None] @ self._terms)[:, 0]
-        slopes = found[:, 6].astype(np.float32)
-        return guess.T.astype(np.float32) - self._coarse * slopes, slopes
+        for down, across in zip(*self._carry):
+            blurred = (down @ known.reshape(rows, -1)).reshape(rows, columns, 4)
+            total += across @ blurred
+        carried = total[:, :, :3] / (total[:, :, 3:] + np.float32(1e-9))
+        shadow = cv2.resize(carried, inside.shape[::-1])
+        score = core.scores_beyond(difference.rest, shadow, self._tolerances)
+        return Difference(difference.picture, difference.rest, score, difference.gain)
 
 
-def reduced(picture: Picture) -> Picture:
-    """Return a picture with at most 640 pixels a side."""
+def reduced(picture: Picture, side: int = LONGEST_SIDE) -> Picture:
+    """Return a picture with at most `side` pixels a side."""
     longest = max(picture.shape[:2])
-    if longest <= LONGEST_SIDE:
+    if longest <= side:
         return picture
-    height, width = (max(1, round(n * LONGEST_SIDE / longest)) for n in picture.shape[:2])
-    small = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
+    height, width = (max(1, round(n * side / longest)) for n in picture.shape[:2])
+    return _resized(picture, (width, height))
+
+
+def _resized(picture: Picture, size: Sequence[int]) -> Picture:
+    small = cv2.resize(picture, (size[0], size[1]), interpolation=cv2.INTER_AREA)
     return np.asarray(small, dtype=np.uint8)
+
+
+def _carrying(count: int) -> list[Singles]:
+    """Return matrices (n, n) that blur n values, narrowly, and widely with little weight."""
+    each = np.eye(count, dtype=np.float32)
+    blurs = []
+    for reach, weight in ((0.06 * COARSE, 1.0), (0.25 * COARSE, 1e-3**0.5)):
+        window = 2 * round(4 * reach) + 1
+        blurred = cv2.GaussianBlur(each, (1, window), reach)
+        blurs.append(np.asarray(np.float32(weight) * blurred, dtype=np.float32))
+    return blurs
 
 
 def _logarithms(picture: Picture) -> Singles:

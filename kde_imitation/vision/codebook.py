@@ -92,6 +92,15 @@ class Codebook(BaseEstimator, TransformerMixin):  # type: ignore[misc]
         self._coder = core.Coder(self.words_)
         return self
 
+    @classmethod
+    def of_words(cls, words: npt.ArrayLike, softness: float = 0.0) -> Codebook:
+        """Return a codebook of given words (n_words, b)."""
+        book = cls(n_words=len(np.asarray(words)), softness=softness)
+        book.words_ = _histograms('words', words)
+        book.n_features_in_ = book.words_.shape[1]
+        book._coder = core.Coder(book.words_)
+        return book
+
     def nearest(self, X: npt.ArrayLike) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return the word nearest to each histogram X (n, b) and its distance, both (n,)."""
         check_is_fitted(self, 'words_')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kde_imitation.checks import Floats
+from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.kernels import TotalVariation, WeightedSum
 from kde_imitation.vision.background import Background, as_pictures
@@ -37,6 +38,11 @@ class Seen:
     """(r, 2): x and y in the working image"""
     skin: npt.NDArray[np.float32] | None = field(repr=False)
     """(100, 100): likelihood of skin in the working image"""
+
+    @property
+    def reason(self) -> str:
+        """Why there is no person."""
+        return self.silhouette.reason
 
 
 class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
@@ -105,11 +111,17 @@ class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
         pictures = as_pictures('images', images)
         background = self.background
         room = background if isinstance(background, Background) else Background(background)
-        self.finder_ = PersonFinder(room)
-        people = [person for person in map(self.finder_, pictures) if person.found]
+        finder = PersonFinder(room)
+        return self.fit_people(finder, [finder(picture) for picture in pictures])
+
+    def fit_people(self, finder: PersonFinder, people: Sequence[Silhouette]) -> ThesisFeatures:
+        """Do the same as `fit`, given the silhouettes and what found them."""
+        self.finder_ = finder
+        count = len(people)
+        people = [person for person in people if person.found]
         if not people:
             raise BadInput(
-                f'There is no person in any of the {len(pictures)} pictures; is the background '
+                f'There is no person in any of the {count} pictures; is the background '
                 'that of the same camera?'
             )
         self.skin_ = (
@@ -128,7 +140,10 @@ class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
     def look(self, image: npt.ArrayLike) -> Seen:
         """Return the features of one picture, with all that they were made of."""
         check_is_fitted(self, 'codebook_')
-        person = self.finder_(image)
+        return self.look_at(self.finder_(image))
+
+    def look_at(self, person: Silhouette) -> Seen:
+        """Return the same, given the silhouette."""
         vector = np.zeros(self.n_features_out_)
         if not person.found:
             return Seen(False, vector, person, None, np.zeros((0, 2)), None)
@@ -153,6 +168,59 @@ class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
         for i, picture in enumerate(pictures):
             vectors[i] = self.look(picture).vector
         return vectors
+
+    doubts = 0
+
+    def split(self, vectors: Floats) -> tuple[Floats, Floats]:
+        """Return the vectors (n, d) as they are, and no doubt (n,) about any of them."""
+        return vectors, np.zeros(len(vectors))
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the plain arrays that determine the features, for saving."""
+        check_is_fitted(self, 'codebook_')
+        background = self.finder_.background
+        return {
+            'background': background.picture,
+            'full_size': background.full_size,
+            'tolerances': [background.colour, background.brighter, background.darker],
+            'words': self.codebook_.words_,
+            'softness': self.softness,
+            'n_edgels': self.n_edgels,
+            'relit': self.relit,
+            'skin_threshold': -1.0 if self.skin_threshold is None else self.skin_threshold,
+            'weights': self.weights,
+            'skin_mean': self.skin_.mean,
+            'skin_covariance': self.skin_.covariance,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ThesisFeatures:
+        """Make features of what `arrays` returned."""
+        room = Background.from_arrays(
+            arrays['background'], arrays['full_size'], arrays['tolerances']
+        )
+        words = as_floats('words', arrays['words'], (None, None))
+        threshold = float(arrays['skin_threshold'])
+        shape, columns, rows = (float(weight) for weight in arrays['weights'])
+        features = cls(
+            room,
+            SkinModel(arrays['skin_mean'], arrays['skin_covariance']),
+            n_words=len(words),
+            n_edgels=int(arrays['n_edgels']),
+            softness=float(arrays['softness']),
+            skin_threshold=None if threshold < 0 else threshold,
+            relit=bool(arrays['relit']),
+            weights=(shape, columns, rows),
+        )
+        features.finder_ = PersonFinder(room)
+        features.skin_ = SkinModel(arrays['skin_mean'], arrays['skin_covariance'])
+        features.codebook_ = Codebook.of_words(words, features.softness)
+        features.n_features_out_ = len(words) + 2 * SKIN_BINS
+        return features
+
+    def familiar_kernel(self) -> WeightedSum:
+        """Return the kernel by which pictures are judged to be like others."""
+        return self.kernel()
 
     def kernel(self) -> WeightedSum:
         """Return k_S + k_C, total variation on each of the three histograms, with the weights."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from kde_imitation.errors import BadInput
 from kde_imitation.vision.background import Background, Difference, Picture
 
 Mask = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
 
 # Standard deviation of colours, below which a picture shows nothing.
 FLAT = 2.0
@@ -46,6 +48,8 @@ class Silhouette:
     gain: npt.NDArray[np.float32] = field(repr=False)
     """(3,): the light, channel by channel, relative to that of the background picture"""
     reason: str = ''
+    others: float = 0.0
+    """size of the largest other thing before the background, as a share of the person"""
 
     def relit(self) -> Picture:
         """Return the picture (h, w, 3) in the light of the background picture."""
@@ -100,40 +104,51 @@ class PersonFinder:
     def __call__(self, picture: npt.ArrayLike) -> Silhouette:
         """Find the person in a picture of the background's size; see `Silhouette.found`."""
         difference = self.background.compare(picture)
-        if difference.picture[::4, ::4].std() < FLAT:
+        if _spread(difference.picture[::4]) < FLAT:
             return self._nobody(difference, 'The picture is all one shade; is the lens covered?')
-        rough = self._pieces(difference.score, self.threshold)
+        different = difference.score > self.threshold
+        rough = self._pieces(different)
         if isinstance(rough, str):
             return self._nobody(difference, rough)
         around = _surroundings(rough)
         difference = self.background.refine(difference, around)
-        scores = np.where(around, difference.score / self.edge, difference.score)
-        mask = self._pieces(scores, self.threshold)
+        different = difference.score > self.threshold
+        within = difference.score > self.edge * self.threshold
+        mask = self._pieces(different | (within & around.view(bool)))
         if isinstance(mask, str):
             return self._nobody(difference, mask)
         left, top, width, height = cv2.boundingRect(mask)
         box = Box(top, left, height, width)
         self._close_holes(box.cut(mask), box.cut(difference.score))
-        return Silhouette(True, difference.picture, mask, box, difference.gain)
+        others = self._largest_other(different, mask)
+        return Silhouette(True, difference.picture, mask, box, difference.gain, others=others)
+
+    def _largest_other(self, different: Flags, mask: Mask) -> float:
+        """Return the area of the largest thing that is not the person, relative to the person."""
+        left = _voted(different & (mask == 0), 5)
+        if not cv2.hasNonZero(left):
+            return 0.0
+        _, _, stats = _parts(left)
+        return float(stats[1:, cv2.CC_STAT_AREA].max()) / float(mask.sum())
 
     def _nobody(self, difference: Difference, reason: str) -> Silhouette:
         nothing = np.zeros(difference.score.shape, dtype=np.uint8)
         place = Box(0, 0, 0, 0)
         return Silhouette(False, difference.picture, nothing, place, difference.gain, reason)
 
-    def _pieces(self, score: npt.NDArray[np.floating[Any]], threshold: float) -> Mask | str:
+    def _pieces(self, different: Flags) -> Mask | str:
         """Return the mask of the largest piece and of those beside it, or why there is none."""
         # Gaps of a hundredth of the picture are joined, single pixels are noise.
-        reach = 2 * max(1, round(max(score.shape) / 160)) + 1
+        reach = 2 * max(1, round(max(different.shape) / 160)) + 1
         window = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (reach, reach))
-        solid = cv2.medianBlur((score > threshold).astype(np.uint8), 3)
-        solid = cv2.morphologyEx(solid, cv2.MORPH_CLOSE, window)
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(solid, connectivity=8)
+        voted = cv2.medianBlur(different.view(np.uint8), 3)
+        solid = np.asarray(cv2.morphologyEx(voted, cv2.MORPH_CLOSE, window), dtype=np.uint8)
+        count, labels, stats = _parts(solid)
         if count < 2:
             return 'Nothing differs from the background.'
         best = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
         left, top, width, height, area = (int(n) for n in stats[best])
-        share = area / score.size
+        share = area / solid.size
         if share < self.smallest:
             return (
                 f'The largest thing before the background covers {100 * share:.1f} % of the '
@@ -146,28 +161,53 @@ class PersonFinder:
             )
         # A head above a shirt of the wall's colour, a hand beyond a sleeve.
         margin = self.gap * max(height, width)
-        start, end = stats[:, :2], stats[:, :2] + stats[:, 2:4]
-        beside = (
-            (start[:, 0] < left + width + margin)
-            & (end[:, 0] > left - margin)
-            & (start[:, 1] < top + height + margin)
-            & (end[:, 1] > top - margin)
-            & (stats[:, cv2.CC_STAT_AREA] > self.piece * area)
-        )
-        beside[0] = False
-        return np.asarray(beside.astype(np.uint8)[labels], dtype=np.uint8)
+        mask = labels == best
+        for other in 1 + np.flatnonzero(stats[1:, cv2.CC_STAT_AREA] > self.piece * area):
+            x, y, wide, high, _ = (int(n) for n in stats[other])
+            beside = left - margin - wide < x < left + width + margin
+            if other != best and beside and top - margin - high < y < top + height + margin:
+                mask |= labels == other
+        return np.asarray(mask.view(np.uint8))
 
     def _close_holes(self, mask: Mask, score: npt.NDArray[np.floating[Any]]) -> None:
         """Fill the holes of the mask in place, unless they show the background."""
-        area = int(mask.sum())
-        framed = np.pad(1 - mask, 1, constant_values=1)
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(framed, connectivity=4)
-        inner = labels[1:-1, 1:-1]
+        area = cv2.countNonZero(mask)
+        framed = np.ones((mask.shape[0] + 2, mask.shape[1] + 2), dtype=np.uint8)
+        framed[1:-1, 1:-1] -= mask
+        count, labels, stats = _parts(framed, connectivity=4)
         for label in range(2, count):
-            part = inner == label
-            small = stats[label, cv2.CC_STAT_AREA] < self.hole * area
-            if small or score[part].mean() > 0.3 * self.threshold:
-                mask[part] = 1
+            left, top, width, height, size = (int(n) for n in stats[label])
+            # The frame is one pixel wide.
+            box = Box(top - 1, left - 1, height, width)
+            part = Box(top, left, height, width).cut(labels) == label
+            mean = cv2.mean(box.cut(score), part.view(np.uint8))[0]
+            if size < self.hole * area or mean > 0.3 * self.threshold:
+                box.cut(mask)[part] = 1
+
+
+def _spread(picture: Picture) -> float:
+    """Return the standard deviation of all numbers of a picture."""
+    means, deviations = (each.ravel().tolist() for each in cv2.meanStdDev(picture))
+    mean = sum(means) / 3
+    return math.sqrt(sum(d * d + (m - mean) ** 2 for m, d in zip(means, deviations)) / 3)
+
+
+def _parts(mask: Mask, connectivity: int = 8) -> tuple[int, npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return how many pieces there are with what is 0, their labels (h, w), and their sizes."""
+    # Only in pictures as large as this there may be more pieces than 16 bits can count.
+    kind = cv2.CV_16U if mask.size < 2**16 else cv2.CV_32S
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(
+        mask, connectivity=connectivity, ltype=kind
+    )
+    return count, np.asarray(labels), np.asarray(stats)
+
+
+def _voted(flags: Flags, side: int) -> Mask:
+    """Return where more than half of a window around a pixel is set."""
+    count = cv2.boxFilter(
+        flags.view(np.uint8), -1, (side, side), normalize=False, borderType=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(cv2.threshold(count, side * side // 2, 1, cv2.THRESH_BINARY)[1])
 
 
 def _surroundings(mask: Mask) -> Mask:

@@ -1,0 +1,1 @@
+"""What the commands do: train a model, predict with it, evaluate it."""
