@@ -39,7 +39,9 @@ TROUBLES = [
 ]
 
 
-@pytest.mark.parametrize(('begin', 'within', 'reason'), TROUBLES, ids=[each[0].__name__ for each in TROUBLES])
+@pytest.mark.parametrize(
+    ('begin', 'within', 'reason'), TROUBLES, ids=[each[0].__name__ for each in TROUBLES]
+)
 def test_trouble_holds_the_arm_at_rest_and_its_end_lets_it_go_on(begin, within, reason):
     bench = Bench(ramp_time=0.5)
     bench.goal = np.array([2.5, *READY[1:]])

@@ -274,9 +274,7 @@ def _closed(mask: Mask) -> Mask:
     """Return a mask without its holes and bays."""
     radius = max(1, round(CLOSED * math.sqrt(cv2.countNonZero(mask))))
     window = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
-    framed = cv2.copyMakeBorder(
-        mask, radius, radius, radius, radius, cv2.BORDER_REPLICATE
-    )
+    framed = cv2.copyMakeBorder(mask, radius, radius, radius, radius, cv2.BORDER_REPLICATE)
     closed = cv2.morphologyEx(framed, cv2.MORPH_CLOSE, window)
     return np.ascontiguousarray(closed[radius:-radius, radius:-radius], dtype=np.uint8)
 
