@@ -1,6 +1,5 @@
 """The compiled view of an arm and its NumPy twin give the same numbers."""
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings

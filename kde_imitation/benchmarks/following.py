@@ -39,6 +39,8 @@ STACK = (
 BEFORE, DEAD, AFTER = 6.0, 2.0, 8.0
 # Slower than this the arm holds, radians a second.
 STILL = 0.01
+# Speeds are differences over so many joint states.
+SPAN = 5
 DOMAIN = 87
 
 
@@ -207,11 +209,11 @@ def _kill(name: str, running: dict[str, _Process], watcher: WatcherNode) -> tupl
     started = watcher.now()
     time.sleep(AFTER)
     times, _, states = watcher.states.arrays(killed)
-    speeds = np.abs(np.diff(states, axis=0)).max(axis=1) / np.maximum(np.diff(times), 1e-3)
-    smooth = np.convolve(speeds, np.ones(5) / 5, mode='same')
-    dead = (times[1:] > 0) & (times[1:] < DEAD)
-    moving = times[1:][dead & (smooth > STILL)]
-    again = times[1:][(times[1:] > 1e-9 * (started - killed)) & (smooth > 5 * STILL)]
+    gaps = np.maximum(times[SPAN:] - times[:-SPAN], 1e-2)
+    speeds = np.abs(states[SPAN:] - states[:-SPAN]).max(axis=1) / gaps
+    later = times[SPAN:]
+    moving = later[(later > 0) & (later < DEAD) & (speeds > STILL)]
+    again = later[(later > 1e-9 * (started - killed)) & (speeds > 5 * STILL)]
     q_times, _, commands = watcher.commands.arrays(killed)
     kept = q_times > -BEFORE
     outside = _outside(q_times[kept], commands[kept])

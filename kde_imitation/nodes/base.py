@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
+
+import cv2
 
 from kde_imitation.errors import BadInput, KdeImitationError
 from kde_imitation.nodes.diagnostics import Diagnostics
@@ -45,12 +48,18 @@ LATCHED = QoSProfile(
 
 _REPORT_PERIOD, _SAY_AGAIN = 1.0, 5.0
 
+SWITCH_INTERVAL = 5e-4
+"""Seconds that a thread may keep others waiting; Python's own is 5 ms."""
+
 
 def start_ros(argv: Sequence[str], context: Any = None, domain_id: int | None = None) -> None:
     """Start ROS with the arguments of a command line; the caller takes the signals.
 
-    So an arm can still be braked after one.
+    So an arm can still be braked after one. Threads of a node change places often, because a
+    message that waits for another thread is late; and pictures are too small for several threads.
     """
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    cv2.setNumThreads(1)
     try:
         rclpy.init(
             args=list(argv),

@@ -76,6 +76,7 @@ class CameraNode(ImitationNode):
         self._closed = threading.Event()
         self._due = threading.Semaphore(0)
         self._due_at, self._late, self._lost = 0, 0, 0
+        self._next: npt.NDArray[np.uint8] | None = None
         self._pace: Any = None
         if not isinstance(self._source, Device):
             self._pace = self.create_timer(1.0 / self._rate(), self._tick)
@@ -124,21 +125,28 @@ class CameraNode(ImitationNode):
         source = self._source
         assert not isinstance(source, Device)
         self.report.state(OK, f'Playing {source.name}.')
-        give = self.guarded(self._give)
+        give, fetch = self.guarded(self._give), self.guarded(self._fetch)
         while True:
+            # What is recorded can be read before it is due.
+            fetch(source)
             self._due.acquire()
             if self._closed.is_set():
                 return
             give(source)
             self._due_at = 0
 
-    def _give(self, source: Recorded) -> None:
-        """Give the picture that is due."""
-        began, stamp = time.perf_counter(), self._due_at
+    def _fetch(self, source: Recorded) -> None:
+        """Read the next picture, from the start again if that is wanted."""
+        self._next = None
         picture = source.read()
         if picture is None and self.value('loop'):
             source.rewind()
             picture = source.read()
+        self._next = picture
+
+    def _give(self, source: Recorded) -> None:
+        """Give the picture that is due."""
+        began, stamp, picture = time.perf_counter(), self._due_at, self._next
         if picture is None:
             self._pace.cancel()
             self.report.state(OK, f'{source.name} has come to its end.')

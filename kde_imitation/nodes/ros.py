@@ -24,6 +24,7 @@ try:
     from rclpy.node import Node
     from rclpy.parameter import Parameter as RosParameter
     from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+    from rclpy.serialization import deserialize_message
     from rclpy.signals import SignalHandlerOptions
     from rosgraph_msgs.msg import Clock as ClockMessage
     from sensor_msgs.msg import CameraInfo, Image, JointState
@@ -82,5 +83,6 @@ __all__ = [
     'String',
     'Time',
     'Trigger',
+    'deserialize_message',
     'rclpy',
 ]

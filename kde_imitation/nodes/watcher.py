@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kde_imitation.checks import Floats
-from kde_imitation.errors import BadInput
 from kde_imitation.nodes.base import RELIABLE, SENSOR, ImitationNode
 from kde_imitation.nodes.messages import (
     command_stamp,
@@ -19,7 +18,13 @@ from kde_imitation.nodes.messages import (
     read_picture,
     read_trajectory,
 )
-from kde_imitation.nodes.ros import Float64MultiArray, Image, JointState, JointTrajectory
+from kde_imitation.nodes.ros import (
+    Float64MultiArray,
+    Image,
+    JointState,
+    JointTrajectory,
+    deserialize_message,
+)
 
 __all__ = ['Track', 'WatcherNode']
 
@@ -83,7 +88,10 @@ class WatcherNode(ImitationNode):
         self.create_subscription(
             JointTrajectory, 'joint_path', self.guarded(self._on_path), RELIABLE
         )
-        self.create_subscription(Image, 'image_raw', self.guarded(self._on_picture), SENSOR)
+        # Bytes come in quickly; only pictures that are kept are made into messages.
+        self.create_subscription(
+            Image, 'image_raw', self.guarded(self._on_picture), SENSOR, raw=True
+        )
 
     def _on_command(self, message: Float64MultiArray) -> None:
         self.commands.add(self.now(), command_stamp(message) or 0, message.data)
@@ -99,10 +107,8 @@ class WatcherNode(ImitationNode):
         else:
             self.goals.add(self.now(), nanoseconds(message.header.stamp), path[-1])
 
-    def _on_picture(self, message: Image) -> None:
-        self.picture_times.append(self.now())
+    def _on_picture(self, content: bytes) -> None:
+        now = self.now()
+        self.picture_times.append(now)
         if len(self.picture_times) % KEPT == 1:
-            try:
-                self.pictures.append((self.now(), read_picture(message)))
-            except BadInput as error:
-                self.trouble(str(error))
+            self.pictures.append((now, read_picture(deserialize_message(content, Image))))
