@@ -77,6 +77,7 @@ class CameraNode(ImitationNode):
         self._due = threading.Semaphore(0)
         self._due_at, self._late, self._lost = 0, 0, 0
         self._next: npt.NDArray[np.uint8] | None = None
+        self._ended = False
         self._pace: Any = None
         if not isinstance(self._source, Device):
             self._pace = self.create_timer(1.0 / self._rate(), self._tick)
@@ -137,16 +138,19 @@ class CameraNode(ImitationNode):
 
     def _fetch(self, source: Recorded) -> None:
         """Read the next picture, from the start again if that is wanted."""
-        self._next = None
+        self._next, self._ended = None, False
         picture = source.read()
         if picture is None and self.value('loop'):
             source.rewind()
             picture = source.read()
-        self._next = picture
+        self._next, self._ended = picture, picture is None
 
     def _give(self, source: Recorded) -> None:
         """Give the picture that is due."""
         began, stamp, picture = time.perf_counter(), self._due_at, self._next
+        if picture is None and not self._ended:
+            # A damaged picture, which was said when it was read.
+            return
         if picture is None:
             self._pace.cancel()
             self.report.state(OK, f'{source.name} has come to its end.')

@@ -53,8 +53,8 @@ def draw(heard: Heard, robot: Robot, output: Path, say: Console) -> list[str]:
 
 def _sheet(heard: Heard, frames: list[Picture], times: list[float], robot: Robot) -> Figure:
     """Draw four moments, and how the joints followed their goals."""
-    figure = Figure(figsize=(13, 6.6), layout='constrained')
-    parts: Any = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
+    figure = Figure(figsize=(13, 5.2), layout='constrained')
+    parts: Any = figure.subfigures(2, 1, height_ratios=(0.6, 1.1))
     above, below = parts
     picked = np.linspace(0, len(frames) - 1, 6).astype(int)[1:-1]
     axes: Any
