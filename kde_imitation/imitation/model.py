@@ -17,7 +17,7 @@ from kde_imitation.imitation import files, sequence
 from kde_imitation.imitation.robot import Robot
 from kde_imitation.kernels.backend import core
 from kde_imitation.kernels.base import Expansion
-from kde_imitation.learning.preimage import nearest
+from kde_imitation.kernels.nearest import nearest
 from kde_imitation.vision.arm_features import ArmFeatures, SeenArm
 from kde_imitation.vision.features import Seen, ThesisFeatures
 

@@ -14,8 +14,6 @@ from kde_imitation.errors import BadInput
 from kde_imitation.kernels._twin import Map
 from kde_imitation.kernels.postures import ArmPoints
 from kde_imitation.kinematics import description
-from kde_imitation.kinematics.chain import Chain, read_urdf
-from kde_imitation.kinematics.chain_map import chain_map
 from kde_imitation.kinematics.learned_arm import LearnedArm
 
 # The second joint is where an arm leaves its column; on the PA-10 both are in the shoulder.
@@ -53,8 +51,8 @@ class Robot:
     def pa10(cls) -> Robot:
         """Return the PA-10, whose points come from its PSOM+ maps."""
         arm = LearnedArm.of_pa10()
-        names = description.joint_limits().names
-        return cls(names, arm.lower, arm.upper, arm, arm.map, 2, 4, {'arm': 'pa10'})
+        limits = (arm.lower, arm.upper)
+        return cls(description.JOINTS, *limits, arm, arm.map, 2, 4, {'arm': 'pa10'})
 
     @classmethod
     def from_urdf(
@@ -73,6 +71,10 @@ class Robot:
         base : str, optional
             First link, unless it is the root of the URDF.
         """
+        # Pinocchio is behind these, and the arm of most models does without it.
+        from kde_imitation.kinematics.chain import Chain, read_urdf
+        from kde_imitation.kinematics.chain_map import chain_map
+
         text = read_urdf(urdf)
         chain = Chain.from_urdf(text, tip=tip, base=base)
         places = []

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.fft import dct, idct
-from scipy.optimize import minimize_scalar
+import scipy  # which loads a part of itself when it is first used
 
 from kde_imitation.checks import Floats
 
@@ -78,16 +77,18 @@ def _fit(
 
     filled = weights[:, None] * (points - path) + path
     for _ in range(FILLS):
-        cosines = dct(filled, axis=0, norm='ortho')
+        cosines = scipy.fft.dct(filled, axis=0, norm='ortho')
 
         def score(power: float, cosines: Floats = cosines) -> float:
             keep = shares(power)
             rest = float(np.square((1.0 - keep)[:, None] * cosines).sum())
             return rest / (1.0 - float(keep.mean())) ** 2
 
-        best = minimize_scalar(score, bounds=POWERS, method='bounded', options={'xatol': 0.05})
+        best = scipy.optimize.minimize_scalar(
+            score, bounds=POWERS, method='bounded', options={'xatol': 0.05}
+        )
         keep = shares(float(best.x))
-        path = np.asarray(idct(keep[:, None] * cosines, axis=0, norm='ortho'))
+        path = np.asarray(scipy.fft.idct(keep[:, None] * cosines, axis=0, norm='ortho'))
         moved = weights[:, None] * (points - path) + path
         if np.linalg.norm(moved - filled) <= 1e-4 * np.linalg.norm(filled) * total / len(points):
             break

@@ -20,7 +20,7 @@ from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.imitation import training
 from kde_imitation.imitation.robot import Robot
-from kde_imitation.imitation.training import Settings
+from kde_imitation.imitation.settings import Settings
 from kde_imitation.kernels.base import Kernel
 from kde_imitation.kernels.postures import PoseKernel
 from kde_imitation.learning import (

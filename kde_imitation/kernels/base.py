@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.kernels._twin import Term
 from kde_imitation.kernels.backend import core
+from kde_imitation.kernels.parameters import Parametric
 
 __all__ = ['Expansion', 'Kernel', 'Term']
 
@@ -25,7 +25,7 @@ GRAM_BLOCK = 1 << 20
 MANY_COLUMNS = 48
 
 
-class Kernel(BaseEstimator):  # type: ignore[misc]
+class Kernel(Parametric):
     """A similarity k(x, x') that is a dot product in some feature space.
 
     A subclass either gives `_terms`, a sum of basic kernels for the compiled loops, or `_gram`

@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.kernels.base import Kernel
+from kde_imitation.kernels.nearest import nearest
 from kde_imitation.learning.kernel_pca import KernelPCA, KernelRows
 
 __all__ = ['NearestPreImage', 'PreImage', 'PreImages', 'nearest']
@@ -161,22 +162,6 @@ def _distance(basis: KernelPCA, x: Floats, coordinates: Floats) -> Floats:
     """Return ‖φ(x) − Ψ‖ (m,): what differs inside the basis, and what lies outside of it."""
     inside = np.linalg.norm(basis.transform(x) - coordinates, axis=1)
     return np.asarray(np.hypot(inside, basis.residual(x)))
-
-
-def nearest(wanted: Floats, known: Floats, count: int = 1) -> Ints:
-    """Return which rows of `known` (n, r) are nearest to each of `wanted` (m, r): (m, count).
-
-    The nearest comes first.
-    """
-    squares = (known**2).sum(axis=1) - 2.0 * wanted @ known.T
-    if count == 1:
-        return np.asarray(squares.argmin(axis=1)[:, None])
-    if count < len(known):
-        some = np.argpartition(squares, count - 1, axis=1)[:, :count]
-    else:
-        some = np.tile(np.arange(len(known)), (len(wanted), 1))
-    order = np.take_along_axis(squares, some, axis=1).argsort(axis=1)
-    return np.take_along_axis(some, order, axis=1)
 
 
 class NearestPreImage(PreImage):

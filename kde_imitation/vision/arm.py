@@ -5,8 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.spatial.transform import Rotation
+import scipy  # which loads a part of itself when it is first used
 
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
@@ -83,7 +82,7 @@ class ArmGeometry:
 
         middle = (SIDE - 1) / 2
         starts = []
-        for turn in Rotation.create_group('O').as_matrix():
+        for turn in scipy.spatial.transform.Rotation.create_group('O').as_matrix():
             for x, y, length in (
                 (middle + dx, middle + dy, length)
                 for dx in (-8.0, 0.0, 8.0)
@@ -97,7 +96,9 @@ class ArmGeometry:
         for _, numbers, turn in starts[:4]:
             simplex = numbers + np.vstack([np.zeros(7), np.diag([4.0] * 4 + [0.2] * 3)])
             options = {'initial_simplex': simplex, 'maxiter': 600, 'xatol': 1e-2, 'fatol': 1e-4}
-            result = minimize(cost, numbers, (turn,), method='Nelder-Mead', options=options)
+            result = scipy.optimize.minimize(
+                cost, numbers, (turn,), method='Nelder-Mead', options=options
+            )
             found.append((float(result.fun), result.x, turn))
         _, numbers, turn = min(found, key=lambda end: end[0])
         rotation = cv2.Rodrigues(numbers[4:])[0] @ turn

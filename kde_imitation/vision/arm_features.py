@@ -15,13 +15,12 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.kernels import Gaussian, WeightedSum
 from kde_imitation.kernels.backend import core
+from kde_imitation.kernels.parameters import Parametric, check_fitted
 from kde_imitation.vision.arm import ArmGeometry, arm_search
 from kde_imitation.vision.arm_families import FROM_FACE, WEIGHTS, families_of
 from kde_imitation.vision.background import CUT_OFF, DARK, Background, as_pictures
@@ -80,7 +79,7 @@ class _Look:
     skin: Singles
 
 
-class ArmFeatures(BaseEstimator):  # type: ignore[misc]
+class ArmFeatures(Parametric):
     """Pictures as vectors of what is seen of an arm, in the frame of the body.
 
     Five families: `points`, elbow and fingertips; `map`, the arm as a blurred picture; `shape` and
@@ -228,7 +227,7 @@ class ArmFeatures(BaseEstimator):  # type: ignore[misc]
 
     def arrays(self) -> dict[str, Any]:
         """Return the plain arrays that determine the features, for saving."""
-        check_is_fitted(self, 'axes_')
+        check_fitted(self, 'axes_')
         background, body = self.finder_.background, self.body_
         named = {'background': background.picture, 'full_size': background.full_size}
         named |= {f'mean_{name}': mean for name, mean in self.means_.items()}
@@ -302,7 +301,7 @@ class ArmFeatures(BaseEstimator):  # type: ignore[misc]
 
     def look(self, image: npt.ArrayLike) -> SeenArm:
         """Return the features of one picture, with all that they were made of."""
-        check_is_fitted(self, 'axes_')
+        check_fitted(self, 'axes_')
         return self.look_at(self.finder_(image))
 
     def look_at(self, person: Silhouette) -> SeenArm:

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.kernels.backend import core
+from kde_imitation.kernels.parameters import Parametric, check_fitted
 from kde_imitation.kernels.vectors import TotalVariation
 
 MAX_BINS = 2048
 
 
-class Codebook(BaseEstimator, TransformerMixin):  # type: ignore[misc]
+class Codebook(Parametric):
     """Vector quantisation of histograms under the total-variation distance, by medoids.
 
     The words are histograms of the sample themselves, chosen so that the mean distance to the
@@ -103,7 +102,7 @@ class Codebook(BaseEstimator, TransformerMixin):  # type: ignore[misc]
 
     def nearest(self, X: npt.ArrayLike) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return the word nearest to each histogram X (n, b) and its distance, both (n,)."""
-        check_is_fitted(self, 'words_')
+        check_fitted(self, 'words_')
         found: tuple[npt.NDArray[np.intp], Floats] = self._coder.nearest(self._checked(X))
         return found
 
@@ -112,7 +111,7 @@ class Codebook(BaseEstimator, TransformerMixin):  # type: ignore[misc]
 
         The shares sum to one, or are all zero if there is no histogram.
         """
-        check_is_fitted(self, 'words_')
+        check_fitted(self, 'words_')
         shares: Floats = self._coder.shares(self._checked(X), float(self.softness))
         return shares
 
@@ -126,13 +125,13 @@ class Codebook(BaseEstimator, TransformerMixin):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the compiled comparison, which is made again from the words."""
-        state = {**super().__getstate__()}
+        state = {**self.__dict__}
         state.pop('_coder', None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the words, and what compares with them."""
-        super().__setstate__(state)
+        self.__dict__.update(state)
         if hasattr(self, 'words_'):
             self._coder = core.Coder(self.words_)
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.kernels import TotalVariation, WeightedSum
+from kde_imitation.kernels.parameters import Parametric, check_fitted
 from kde_imitation.vision.background import Background, as_pictures
 from kde_imitation.vision.codebook import Codebook
 from kde_imitation.vision.edges import WorkingImage, edgels, working_image
@@ -45,7 +44,7 @@ class Seen:
         return self.silhouette.reason
 
 
-class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
+class ThesisFeatures(Parametric):
     """Pictures as vectors [h_S, h_x, h_y]: where code words of shape occur, and where skin is.
 
     The baseline: what Bakır (2006, sections 6.1 and 6.3.1) used. Neither where the person stands
@@ -139,7 +138,7 @@ class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
 
     def look(self, image: npt.ArrayLike) -> Seen:
         """Return the features of one picture, with all that they were made of."""
-        check_is_fitted(self, 'codebook_')
+        check_fitted(self, 'codebook_')
         return self.look_at(self.finder_(image))
 
     def look_at(self, person: Silhouette) -> Seen:
@@ -162,12 +161,16 @@ class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
         A picture without a person has a vector of zeros, whose kernel with all others is zero;
         `look` says why.
         """
-        check_is_fitted(self, 'codebook_')
+        check_fitted(self, 'codebook_')
         pictures = as_pictures('images', images)
         vectors = np.zeros((len(pictures), self.n_features_out_))
         for i, picture in enumerate(pictures):
             vectors[i] = self.look(picture).vector
         return vectors
+
+    def fit_transform(self, images: Any, y: object = None) -> Floats:
+        """Fit, and return the vectors (n, n_words + 20) of the same pictures."""
+        return self.fit(images, y).transform(images)
 
     doubts = 0
 
@@ -177,7 +180,7 @@ class ThesisFeatures(BaseEstimator, TransformerMixin):  # type: ignore[misc]
 
     def arrays(self) -> dict[str, Any]:
         """Return the plain arrays that determine the features, for saving."""
-        check_is_fitted(self, 'codebook_')
+        check_fitted(self, 'codebook_')
         background = self.finder_.background
         return {
             'background': background.picture,

@@ -126,7 +126,7 @@ class PersonFinder:
     def _largest_other(self, different: Flags, mask: Mask) -> float:
         """Return the area of the largest thing that is not the person, relative to the person."""
         left = _voted(different & (mask == 0), 5)
-        if not cv2.hasNonZero(left):
+        if not cv2.countNonZero(left):
             return 0.0
         _, _, stats = _parts(left)
         return float(stats[1:, cv2.CC_STAT_AREA].max()) / float(mask.sum())

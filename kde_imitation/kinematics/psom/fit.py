@@ -6,8 +6,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
-import scipy.optimize
+import scipy  # which loads a part of itself when it is first used
 
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput, KdeImitationError

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
+import scipy  # which loads a part of itself when it is first used
 from numpy.polynomial import legendre
 
 from kde_imitation.checks import Floats
