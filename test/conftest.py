@@ -1,15 +1,21 @@
-"""What the checks of the package share: its source files, and a way to run commands."""
+"""What tests share: source files and commands, threads, and the world of the nodes."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from node_bench import World
 
 # A change is judged on the same examples each time; by hand, new ones are sought in every run.
 settings.register_profile('steady', derandomize=True, deadline=None)
@@ -23,6 +29,15 @@ PACKAGE = 'kde_imitation'
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the slow installation checks first, so that a parallel run does not end with them."""
     items.sort(key=lambda item: item.get_closest_marker('install') is None)
+
+
+@pytest.fixture
+def ros() -> Iterator[World]:
+    """Lend a test of a node a ROS context and a DDS domain of its own."""
+    from node_bench import world  # skips where ROS 2 is not installed
+
+    with world() as made:
+        yield made
 
 
 def source_files() -> list[Path]:
@@ -47,6 +62,19 @@ def source_files() -> list[Path]:
         for file in files
         if not any(fnmatch.fnmatch(part, pattern) for part in file.parts for pattern in patterns)
     ]
+
+
+def in_threads(work: Callable[[], Any], count: int = 4) -> list[Any]:
+    """Do the same work in threads that begin together; return what each of them found."""
+    begin = threading.Barrier(count, timeout=30.0)
+
+    def together() -> Any:
+        begin.wait()
+        return work()
+
+    with ThreadPoolExecutor(count) as pool:
+        started = [pool.submit(together) for _ in range(count)]
+    return [each.result() for each in started]
 
 
 def clean_environ(**changes: str) -> dict[str, str]:

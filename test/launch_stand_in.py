@@ -13,7 +13,7 @@ import functools
 import runpy
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -24,9 +24,25 @@ from conftest import PACKAGE, ROOT
 SHARED = 'kde_imitation.nodes.launching'
 
 
-@dataclass(frozen=True)
-class LaunchDescription:
-    entities: list[Any]
+def kind(name: str, *arguments: str) -> Any:
+    """Make a class that has these arguments and no others."""
+    return make_dataclass(name, arguments, frozen=True)
+
+
+LaunchDescription = kind('LaunchDescription', 'entities')
+OpaqueFunction = kind('OpaqueFunction', 'function')
+GroupAction = kind('GroupAction', 'actions')
+PythonLaunchDescriptionSource = kind('PythonLaunchDescriptionSource', 'location')
+IncludeLaunchDescription = kind('IncludeLaunchDescription', 'source', 'launch_arguments')
+ExecuteProcess = kind('ExecuteProcess', 'cmd', 'output')
+LogInfo = kind('LogInfo', 'msg')
+RegisterEventHandler = kind('RegisterEventHandler', 'event_handler')
+OnProcessExit = kind('OnProcessExit', 'target_action', 'on_exit')
+FindPackageShare = kind('FindPackageShare', 'package')
+PathJoinSubstitution = kind('PathJoinSubstitution', 'parts')
+PushRosNamespace = kind('PushRosNamespace', 'namespace')
+SetParameter = kind('SetParameter', 'name', 'value')
+ParameterValue = kind('ParameterValue', 'value', 'value_type')
 
 
 @dataclass(frozen=True)
@@ -38,81 +54,11 @@ class DeclareLaunchArgument:
 
 
 @dataclass(frozen=True)
-class OpaqueFunction:
-    function: Any
-
-
-@dataclass(frozen=True)
-class GroupAction:
-    actions: list[Any]
-
-
-@dataclass(frozen=True)
-class PythonLaunchDescriptionSource:
-    location: Any
-
-
-@dataclass(frozen=True)
-class IncludeLaunchDescription:
-    source: PythonLaunchDescriptionSource
-    launch_arguments: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class ExecuteProcess:
-    cmd: list[str]
-    output: str
-
-
-@dataclass(frozen=True)
-class LogInfo:
-    msg: str
-
-
-@dataclass(frozen=True)
-class RegisterEventHandler:
-    event_handler: OnProcessExit
-
-
-@dataclass(frozen=True)
-class OnProcessExit:
-    target_action: Any
-    on_exit: Any
-
-
-@dataclass(frozen=True)
 class LaunchConfiguration:
     name: str
 
     def perform(self, context: Any) -> str:
         return str(context.launch_configurations[self.name])
-
-
-@dataclass(frozen=True)
-class FindPackageShare:
-    package: str
-
-
-@dataclass(frozen=True)
-class PathJoinSubstitution:
-    parts: list[Any]
-
-
-@dataclass(frozen=True)
-class PushRosNamespace:
-    namespace: str
-
-
-@dataclass(frozen=True)
-class SetParameter:
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True)
-class ParameterValue:
-    value: Any
-    value_type: type
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
 """The compiled hot loops and their NumPy twin give the same numbers."""
 
 import pickle
-import threading
 
 import numpy as np
 import pytest
+from conftest import in_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -146,17 +146,7 @@ def test_two_threads_may_use_one_map():
     model = an_arm(_core)
     x = np.random.default_rng(5).uniform(-1, 1, (20_000, 7))
     expected = model.evaluate(x, True)
-    results = {}
-
-    def work(name):
-        results[name] = [model.evaluate(x, True) for _ in range(3)]
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for found in results.values():
+    for found in in_threads(lambda: [model.evaluate(x, True) for _ in range(3)]):
         for values, jacobians in found:
             assert (values == expected[0]).all()
             assert (jacobians == expected[1]).all()

@@ -1,10 +1,10 @@
 """The kernels: held to their definitions, to scikit-learn, to differences, and to each other."""
 
 import pickle
-import threading
 
 import numpy as np
 import pytest
+from conftest import in_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -356,18 +356,8 @@ def test_two_threads_may_use_one_expansion():
     rng = np.random.default_rng(9)
     function = Expansion(SHAPE_AND_SKIN, rows(167), rng.normal(size=(167, 7)), np.zeros(7))
     X = rows(3000, seed=1)
-    expected, found = function(X), {}
-
-    def work(name):
-        found[name] = [function(X) for _ in range(5)]
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    for results in found.values():
+    expected = function(X)
+    for results in in_threads(lambda: [function(X) for _ in range(5)]):
         for values in results:
             np.testing.assert_array_equal(values, expected)
 

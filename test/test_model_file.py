@@ -138,23 +138,23 @@ def test_a_missing_array_is_refused(saved, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('name', 'wrong'),
+    ('name', 'wrong', 'said'),
     [
-        ('goal.lower', lambda a: a[:-1]),
-        ('goal.lift', lambda a: a[:, :-1]),
-        ('goal.postures', lambda a: a[:, :3]),
-        ('goal.lower', lambda a: a - 10.0),
-        ('goal.upper', lambda a: a - 100.0),
-        ('expansion.points', lambda a: a[:, :-1]),
-        ('familiar.points', lambda a: a[:, :-1]),
-        ('familiar.threshold', lambda a: np.zeros_like(a)),
-        ('features.background', lambda a: a.astype(np.float64)),
+        ('goal.lower', lambda a: a[:-1], 'goal.lower has shape'),
+        ('goal.lift', lambda a: a[:, :-1], 'goal.lift has shape'),
+        ('goal.postures', lambda a: a[:, :3], 'goal.postures has shape'),
+        ('goal.lower', lambda a: a - 10.0, 'limits of the postures'),
+        ('goal.upper', lambda a: a - 100.0, 'limits of the postures'),
+        ('expansion.points', lambda a: a[:, :-1], 'expansion.points has shape'),
+        ('familiar.points', lambda a: a[:, :-1], 'familiar.points has shape'),
+        ('familiar.threshold', lambda a: np.zeros_like(a), 'threshold of novelty'),
+        ('features.background', lambda a: a.astype(np.float64), 'type float64'),
     ],
 )
-def test_parts_that_do_not_fit_together_are_refused(saved, tmp_path, name, wrong):
+def test_parts_that_do_not_fit_together_are_refused(saved, tmp_path, name, wrong, said):
     header, found = contents(saved)
     files.write(tmp_path / 'model.npz', header, {**found, name: wrong(found[name])})
-    refusal(tmp_path / 'model.npz')
+    assert said in refusal(tmp_path / 'model.npz')
 
 
 @pytest.mark.parametrize('value', [np.nan, np.inf])
@@ -183,7 +183,7 @@ def test_pickled_objects_are_refused_and_not_run(saved, tmp_path):
         tmp_path / 'model.npz',
         {**found, 'goal.lift': np.array([Trap(trap)]), 'header': header_of()},
     )
-    refusal(tmp_path / 'model.npz')
+    assert 'Object arrays' in refusal(tmp_path / 'model.npz')
     assert not trap.exists()
 
 
@@ -202,17 +202,21 @@ def test_an_array_that_claims_to_be_huge_is_refused(tmp_path):
     )
     with zipfile.ZipFile(tmp_path / 'model.npz', 'w') as packed:
         packed.writestr('header.npy', file.getvalue())
-    refusal(tmp_path / 'model.npz')
+    assert 'not a model file' in refusal(tmp_path / 'model.npz')
 
 
 @pytest.mark.parametrize(
-    'robot',
-    [None, 5, 'pa10', [], {}, {'arm': 'crane'}, {'arm': 'urdf', 'urdf': '<robot name="x"/>'}],
+    ('robot', 'said'),
+    [
+        *((robot, 'arm of kind None') for robot in (None, 5, 'pa10', [], {})),
+        ({'arm': 'crane'}, "arm of kind 'crane'"),
+        ({'arm': 'urdf', 'urdf': '<robot name="x"/>'}, 'ends in 0 links'),
+    ],
 )
-def test_an_unknown_arm_is_refused(saved, tmp_path, robot):
+def test_an_unknown_arm_is_refused(saved, tmp_path, robot, said):
     header, found = contents(saved)
     files.write(tmp_path / 'model.npz', {**header, 'robot': robot}, found)
-    refusal(tmp_path / 'model.npz')
+    assert said in refusal(tmp_path / 'model.npz')
 
 
 def test_a_model_file_cannot_have_another_file_opened(saved, tmp_path):

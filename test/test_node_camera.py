@@ -5,7 +5,6 @@ from __future__ import annotations
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from node_bench import World, lines, status, world
+from node_bench import World, lines, status
 from rclpy.qos import ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
@@ -25,12 +24,6 @@ from kde_imitation.nodes.camera_node import CameraNode
 from kde_imitation.nodes.messages import nanoseconds, read_picture
 
 SHADES = (20, 90, 160, 230)
-
-
-@pytest.fixture
-def ros() -> Iterator[World]:
-    with world() as made:
-        yield made
 
 
 @pytest.fixture
@@ -162,8 +155,10 @@ def test_a_damaged_picture_is_said(ros: World, folder: Path) -> None:
     (folder / '0001.jpg').write_bytes(b'no picture')
     told = ros.diagnoses()
     _, heard = start(ros, source=str(folder), frame_rate=40.0)
-    ros.until(lambda: (found := status(told, 'camera_node')) and '0001.jpg' in found.message)
-    ros.until(lambda: {0, 2, 3} <= set(shades(heard)))
+    assert ros.until(
+        lambda: (found := status(told, 'camera_node')) and '0001.jpg' in found.message
+    )
+    assert ros.until(lambda: {0, 2, 3} <= set(shades(heard)))
 
 
 def test_the_bundled_clip_is_known_by_its_name(

@@ -6,21 +6,14 @@ import configparser
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from node_bench import ACTOR, Process, World, environ, lines, small_model, status, world
+from node_bench import ACTOR, Process, World, environ, lines, small_model, status
 
 from kde_imitation.nodes.main import NODES
-
-
-@pytest.fixture
-def ros() -> Iterator[World]:
-    with world() as made:
-        yield made
 
 
 @pytest.fixture(scope='module')

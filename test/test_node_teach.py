@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from node_bench import ACTOR, World, lines, status, world
+from node_bench import ACTOR, World, lines, status
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Header, String
@@ -28,12 +27,6 @@ from kde_imitation.nodes.teach_node import TeachNode
 
 POSTURES = np.zeros((3, 7))
 POSTURES[:, 1], POSTURES[:, 3] = [0.0, 0.25, -0.2], [0.4, 0.1, 0.3]
-
-
-@pytest.fixture
-def ros() -> Iterator[World]:
-    with world() as made:
-        yield made
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_bench import World, world
+from node_bench import World
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
@@ -38,12 +38,6 @@ msgspec = pytest.importorskip('msgspec', reason=WHY)
 client = pytest.importorskip('websockets.sync.client', reason=WHY)
 
 GOAL = np.array([0.2, 0.5, 0.1, 1.0, 0.0, 0.5, 0.1])
-
-
-@pytest.fixture
-def ros() -> Iterator[World]:
-    with world() as made:
-        yield made
 
 
 @pytest.fixture
@@ -166,7 +160,7 @@ def test_the_page_shows_pictures_embedding_and_novelty(ros: World, viewer: Viewe
 
 def test_the_page_says_what_the_nodes_say(ros: World, viewer: ViewerNode) -> None:
     ros.run(ArmControllerNode({}, context=ros.context))
-    ros.until(lambda: '**arm\\_controller\\_node** disabled' in viewer.page.state)
+    assert ros.until(lambda: '**arm\\_controller\\_node** disabled' in viewer.page.state)
 
 
 def test_a_second_viewer_takes_another_port_and_a_bad_address_is_one_sentence(

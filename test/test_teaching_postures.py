@@ -121,6 +121,9 @@ def test_a_posture_that_reaches_into_the_wall_is_a_fault(router: Router) -> None
     into_the_wall = np.radians([4, 88, -14, 53, 0, 0, 0])
     assert 'from the plane that it is mounted on' in router.fault(into_the_wall)
     assert Router(CHAIN, router.home, GUARD, clearance=0.0).fault(into_the_wall) == ''
+    off_the_wall = SelfCollisionGuard(URDF, keep_off_mount=True)
+    fault = Router(CHAIN, router.home, off_the_wall, clearance=0.0).fault(into_the_wall)
+    assert 'and the mounting wall would be -' in fault
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Shape contexts and code words: against slow oracles, and compiled against the NumPy twin."""
 
 import pickle
-import threading
 
 import numpy as np
 import pytest
+from conftest import in_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -132,18 +132,8 @@ def test_histograms_of_another_size_than_the_words_are_refused(module):
 @needs_compiler
 def test_threads_may_share_one_codebook():
     coder, X = _core.Coder(words_of()), np.tile(words_of(1), (200, 1))
-    expected, found = coder.shares(X, 0.1), {}
-
-    def work(name):
-        found[name] = coder.shares(X, 0.1)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    for shares in found.values():
+    expected = coder.shares(X, 0.1)
+    for shares in in_threads(lambda: coder.shares(X, 0.1)):
         np.testing.assert_array_equal(shares, expected)
 
 

@@ -5,7 +5,7 @@ Everything is chosen on teach_A and free_A; the other sets are only measured on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -43,15 +43,12 @@ def errors(predicted: Floats, true: Floats) -> Floats:
 
 def run(pictures: Path | None) -> Iterator[Table]:
     """Yield the tables; draw figures into `pictures` if given."""
-    models = {size: train_on(slice(0, size)) for size in _shown(SIZES, 'Training')}
-    yield from _accuracy(models, pictures)
-    yield _peers()
+    models = {size: train_on(slice(0, size)) for size in track(SIZES, 'Training', transient=True)}
+    yield _accuracy(models, pictures)
+    yield _training(models)
+    yield _peers(models)
     yield _ablation()
     yield _movements(models)
-
-
-def _shown(items: Sequence[int], what: str) -> Iterator[int]:
-    yield from track(items, what, transient=True)
 
 
 def _predict(
@@ -63,7 +60,7 @@ def _predict(
     return errors(postures, labels_of(name)), np.array([each.novelty for each in found])
 
 
-def _accuracy(models: dict[int, ImitationModel], pictures: Path | None) -> Iterator[Table]:
+def _accuracy(models: dict[int, ImitationModel], pictures: Path | None) -> Table:
     thesis = {size: train_on(slice(0, size), Settings(features='thesis')) for size in (50, 200)}
     mean_posture = labels_of('teach_A').mean(axis=0)
     table = Table(
@@ -101,8 +98,7 @@ def _accuracy(models: dict[int, ImitationModel], pictures: Path | None) -> Itera
         table.add(name, f'{chance:.0f}', network, ridge, ' / '.join(old), *cells, aim, novel)
     if pictures is not None:
         save_picture(draw_accuracy(shown), pictures, 'accuracy.png')
-    yield table
-    yield _training(models)
+    return table
 
 
 def _training(models: dict[int, ImitationModel]) -> Table:
@@ -125,7 +121,7 @@ def _training(models: dict[int, ImitationModel]) -> Table:
     return table
 
 
-def _peers() -> Table:
+def _peers(models: dict[int, ImitationModel]) -> Table:
     """Compare MRS with its peers in five folds of teach_A."""
     table = Table(
         'peers',
@@ -136,8 +132,7 @@ def _peers() -> Table:
             'Each method chooses its own parameters by folds inside of the folds.',
         ],
     )
-    for size in SIZES:
-        model = train_on(slice(0, size))
+    for size, model in models.items():
         features = model.features
         looks = [features.look(picture).vector for picture in pictures_of('teach_A')[:size]]
         more = [features.look(picture).vector for picture in pictures_of('free_A')]
@@ -145,8 +140,8 @@ def _peers() -> Table:
         others, _ = features.split(np.stack(more))
         found = study(X, labels_of('teach_A')[:size], others, features.kernel(), model.robot)
         cells = []
-        for errors_ in found.peers.values():
-            mean, spread = mean_and_error(errors_)
+        for by_fold in found.peers.values():
+            mean, spread = mean_and_error(by_fold)
             cells.append(f'{mean:.1f} ± {spread:.1f}')
         table.add(size, *cells)
     return table

@@ -35,23 +35,29 @@ def actor_folder() -> Path:
 
 
 @cache
+def data_of(name: str) -> Dataset:
+    """Return a set as it lies on the disk."""
+    return Dataset.open(actor_folder() / name)
+
+
+@cache
 def pictures_of(name: str) -> list[Image]:
     """Return all pictures of a set: the labelled ones in the order of their rows, or all."""
-    data = Dataset.open(actor_folder() / name)
+    data = data_of(name)
     rows = data.labelled if len(data.labelled) else np.arange(len(data))
     return [data.image(int(row)) for row in rows]
 
 
 def labels_of(name: str) -> Floats:
     """Return the postures (n, 7) of a set."""
-    return Dataset.open(actor_folder() / name).labels
+    return data_of(name).labels
 
 
 def train_on(
     rows: slice, settings: Settings | None = None, unpaired: bool = True
 ) -> ImitationModel:
     """Train on rows of teach_A, with the pictures of free_A beside them."""
-    data = Dataset.open(actor_folder() / 'teach_A')
+    data = data_of('teach_A')
     if data.background is None:
         raise BadInput(f'{data.folder} has no background.jpg.')
     return ImitationModel.train(

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from kde_imitation.dataset.pictures import Image
 from kde_imitation.vision.silhouette import PersonFinder
 
-Any8 = npt.NDArray[np.uint8]
-Odd = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
+Odd = Image | npt.NDArray[np.uint16]
 
 
 def odd_pictures(
@@ -32,7 +31,7 @@ def odd_pictures(
     count = len(pictures)
     cut = [_Cutout(picture, finder) for picture in pictures]
 
-    def noisy(picture: Image) -> Any8:
+    def noisy(picture: Image) -> Image:
         return _bytes(picture + rng.normal(0, 3, picture.shape))
 
     def scaled(size: tuple[int, int]) -> list[Odd]:
@@ -92,7 +91,7 @@ class _Cutout:
             return -self.left + int(share * self.width)
         return width - self.left - self.width + int(share * self.width)
 
-    def paste(self, ground: Image, right: int, down: int) -> Any8:
+    def paste(self, ground: Image, right: int, down: int) -> Image:
         """Return another picture with this person in it, moved by so many pixels."""
         matrix = np.array([[1.0, 0.0, right], [0.0, 1.0, down]])
         size = ground.shape[1::-1]
@@ -113,13 +112,13 @@ def _aside(rng: np.random.Generator, width: int) -> int:
     return int(rng.choice([-1, 1]) * rng.uniform(0.2, 0.32) * width)
 
 
-def _bytes(values: npt.NDArray[np.floating]) -> Any8:
+def _bytes(values: npt.NDArray[np.floating]) -> Image:
     return np.asarray(np.clip(np.rint(values), 0, 255), dtype=np.uint8)
 
 
-def _grey(picture: Image) -> Any8:
+def _grey(picture: Image) -> Image:
     return np.repeat(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)[:, :, None], 3, axis=2)
 
 
-def _resized(picture: Image, size: tuple[int, int]) -> Any8:
+def _resized(picture: Image, size: tuple[int, int]) -> Image:
     return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)

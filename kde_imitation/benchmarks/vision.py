@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import cv2
 import numpy as np
 from rich.progress import track
 
-from kde_imitation.benchmarks.actor import actor_folder, labels_of, pictures_of, train_on
+from kde_imitation.benchmarks.actor import data_of, labels_of, pictures_of, train_on
 from kde_imitation.benchmarks.odd_pictures import odd_pictures
 from kde_imitation.benchmarks.report import Table, save_picture
 from kde_imitation.benchmarks.skeleton import SkeletonNetwork
@@ -45,7 +46,8 @@ def run(pictures: Path | None) -> Iterator[Table]:
 def _stages(model: ImitationModel) -> Table:
     """Time the stages on pictures that were not trained on, in turn with the network."""
     frames = pictures_of('teach_A')[PAIRS:]
-    files = sorted((actor_folder() / 'teach_A').glob('[0-9]*.jpg'))[: len(frames)]
+    data = data_of('teach_A')
+    files = [data.folder / name for name in data.frames[: len(frames)]]
     stages: dict[str, list[float]] = {}
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -126,7 +128,7 @@ def _gap_and_wander(gram: Floats, first: np.ndarray[Any, np.dtype[np.bool_]]) ->
 
 
 def _odd(model: ImitationModel) -> Table:
-    data = Dataset.open(actor_folder() / 'teach_A')
+    data = data_of('teach_A')
     assert data.background is not None
     table = Table(
         'odd',
@@ -166,8 +168,6 @@ def _add(table: Table, kind: str, count: int, novel: int, refused: int, said: li
 
 def _truncated(data: Dataset) -> tuple[int, list[str]]:
     """Cut JPEG files off at random places; return how many were refused, and what was said."""
-    import tempfile
-
     rng = np.random.default_rng(0)
     said = []
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from kde_imitation.benchmarks.report import Table, print_table
 from kde_imitation.checks import Floats
@@ -17,6 +16,7 @@ from kde_imitation.commands.shared import (
     progress_bars,
     require_folder,
     require_place,
+    wide_console,
     write_json,
 )
 from kde_imitation.dataset import Dataset
@@ -78,17 +78,18 @@ def run(
     true = model.robot.postures(f'{folder}: labels', data.labels)
     # A movement goes by the numbers of its pictures, whatever the order of the rows.
     order = np.argsort(data.labelled)
-    names = [data.frames[int(i)] for i in data.labelled[order]]
+    places = data.labelled[order].tolist()
+    names = [data.frames[place] for place in places]
     with progress_bars() as tell:
         found = predict_files(model, [folder / name for name in names], sequence, tell)
     record = measure(model, found, true[order])
     for name, each in zip(names, record['per_frame']):
         each['frame'] = name
-    print_table(summary_table(record, folder), Console(width=max(Console().width, 80)))
+    print_table(summary_table(record, folder), wide_console())
     if json is not None:
         write_json(json, {'model': str(model_file), 'dataset': str(folder), **record})
     if pictures is not None:
-        _draw(model, data, names, found, true[order], record, pictures)
+        _draw(model, data, places, found, true[order], record, pictures)
     return 0
 
 
@@ -112,7 +113,7 @@ def summary_table(record: dict[str, Any], folder: Path) -> Table:
 def _draw(
     model: ImitationModel,
     data: Dataset,
-    names: list[str],
+    places: list[int],
     found: list[Prediction],
     true: Floats,
     record: dict[str, Any],
@@ -120,13 +121,13 @@ def _draw(
 ) -> None:
     """Draw the worst and the best frames."""
     errors = np.array([each['error_mm'] for each in record['per_frame']])
-    places = {name: i for i, name in enumerate(data.frames)}
     order = np.argsort(errors)
     for kind, rows in (('worst', order[::-1][:SHOWN]), ('best', order[:SHOWN])):
         frames = [
             Frame(
-                f'{names[i]}: {errors[i]:.0f} mm' + (', novel' if found[i].novel else ''),
-                model.look(data.image(places[names[i]])),
+                f'{data.frames[places[i]]}: {errors[i]:.0f} mm'
+                + (', novel' if found[i].novel else ''),
+                model.look(data.image(places[i])),
                 found[i].q,
                 true[i],
             )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from kde_imitation.benchmarks.report import legend_below
 from kde_imitation.checks import Floats
 from kde_imitation.imitation.validation import Curve, Spectra, Study, mean_and_error
 
@@ -91,10 +92,14 @@ def draw_choices(table: Sequence[Sequence[float]], chosen: tuple[float, float, i
         axes.set_title(f'rank {rank:g}', fontsize=10)
     grid[0].set_ylabel('error in feature space (mm)')
     handles = {str(line.get_label()): line for axes in grid for line in axes.lines}
-    figure.legend(
-        list(handles.values()), list(handles), loc='outside lower center', ncols=len(handles),
-        fontsize=9, frameon=False,
-    )  # fmt: skip
+    legend_below(
+        figure,
+        list(handles.values()),
+        list(handles),
+        ncols=len(handles),
+        fontsize=9,
+        frameon=False,
+    )
     return figure
 
 

@@ -43,12 +43,16 @@ def progress_bars() -> Iterator[Tell]:
         yield tell
 
 
+def wide_console() -> Console:
+    """Return standard output, wide enough for tables also where it is no terminal."""
+    return Console(width=max(Console().width, 80))
+
+
 def require_place(path: Path) -> None:
     """Refuse an output that could not be written, before hours of work are put into it."""
     if path.is_dir():
         raise BadInput(f'{path} is a folder; name a file to write.')
-    above = path.absolute().parent
-    _require_folder(above, path)
+    _require_folder(path.absolute().parent, path)
 
 
 def require_folder(path: Path) -> None:
@@ -79,17 +83,17 @@ def predict_files(
     model: ImitationModel, paths: Sequence[Path], sequence: str, tell: Tell
 ) -> list[Prediction]:
     """Return what the model makes of picture files; an error names the file."""
+    current = Path()
 
     def pictures() -> Iterator[Image]:
-        for place, path in enumerate(paths):
-            current[0] = path
-            yield read_image(path)
+        nonlocal current
+        for place, current in enumerate(paths):
+            yield read_image(current)
             tell('Looking at the pictures', (place + 1) / len(paths))
 
-    current: list[Path] = [Path()]
     try:
         return model.predict_sequence(pictures(), MOVEMENT[sequence])
     except BadInput as error:
-        if str(current[0]) in str(error):
+        if str(current) in str(error):
             raise
-        raise BadInput(f'{current[0]}: {error}') from error
+        raise BadInput(f'{current}: {error}') from error

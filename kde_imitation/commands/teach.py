@@ -12,7 +12,7 @@ from rich.console import Console
 
 from kde_imitation.checks import Floats
 from kde_imitation.commands import train
-from kde_imitation.commands.shared import require_folder, require_place
+from kde_imitation.commands.shared import require_folder, require_place, wide_console
 from kde_imitation.commands.teach_options import Options
 from kde_imitation.commands.teach_sources import Source, open_person
 from kde_imitation.commands.teach_terminal import Teller, keys_of, pressed
@@ -48,7 +48,7 @@ COUNT = 50
 
 def run(options: Options, console: Console | None = None) -> int:
     """Lead a person through a teach-in; return 0."""
-    say = Console(width=max(Console().width, 80)) if console is None else console
+    say = wide_console() if console is None else console
     model = options.model or beside(options.output, '.npz')
     if options.train:
         require_place(model)
@@ -104,9 +104,8 @@ def _postures(options: Options, source: Source, router: Router) -> Floats:
     if options.postures == 'spread' and source.postures is not None:
         return source.postures
     if options.postures == 'spread':
-        return spread(
-            COUNT if options.count is None else options.count, Workspace.of_pa10(), router
-        )
+        count = COUNT if options.count is None else options.count
+        return spread(count, Workspace.of_pa10(), router)
     if source.postures is not None:
         raise BadInput(
             f'{options.source} has labels, which say what the person in it copies; leave out '

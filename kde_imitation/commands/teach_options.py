@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 __all__ = ['Options', 'add_arguments']
 
@@ -38,69 +39,55 @@ class Options:
 
 
 def add_arguments(teach: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command to its parser."""
-    teach.add_argument(
+    """Add the arguments of the command to its parser; their defaults are those of `Options`."""
+
+    def add(flag: str, meaning: str, **details: Any) -> None:
+        name = details.setdefault('dest', flag.removeprefix('--').replace('-', '_'))
+        teach.add_argument(flag, default=getattr(Options, name), help=meaning, **details)
+
+    add(
         '--source',
-        default='0',
-        help="a camera ('0', '/dev/video0', an address), a video, a folder of pictures, or 'demo' "
+        "a camera ('0', '/dev/video0', an address), a video, a folder of pictures, or 'demo' "
         'for the bundled clip; a data set with labels plays the person (default: 0)',
     )
-    teach.add_argument(
+    add(
         '--output',
+        'data set to write; one that is there goes on (default: demonstrations)',
         type=Path,
-        default=Path('demonstrations'),
         metavar='FOLDER',
-        help='data set to write; one that is there goes on (default: demonstrations)',
     )
-    teach.add_argument(
+    add(
         '--postures',
-        default='spread',
+        'table with columns q1, … in radians (default: spread over what an arm can copy)',
         metavar='FILE',
-        help='table with columns q1, … in radians (default: spread over what an arm can copy)',
     )
-    teach.add_argument('--count', type=int, metavar='N', help='so many postures (default: 50)')
-    teach.add_argument(
+    add('--count', 'so many postures (default: 50)', type=int, metavar='N')
+    add(
         '--countdown',
+        'store a pair so long after the arm is at rest (default: 0, wait for a key)',
         type=float,
-        default=0.0,
         metavar='SECONDS',
-        help='store a pair so long after the arm is at rest (default: 0, wait for a key)',
     )
-    teach.add_argument(
-        '--auto', action='store_true', help='store a pair as soon as the person holds still'
-    )
-    teach.add_argument(
+    add('--auto', 'store a pair as soon as the person holds still', action='store_true')
+    add(
         '--arm',
+        'what shows the postures (default: mujoco; none where a data set plays the person)',
         choices=('auto', 'mujoco', 'none'),
-        default='auto',
-        help='what shows the postures (default: mujoco; none where a data set plays the person)',
     )
-    teach.add_argument(
-        '--background', type=Path, metavar='FILE', help='picture of the room without a person'
-    )
-    teach.add_argument(
+    add('--background', 'picture of the room without a person', type=Path, metavar='FILE')
+    add(
         '--skin',
-        default='face',
-        help="where the colour of skin is taken from: 'face', 'none', or a rectangle in pixels as "
+        "where the colour of skin is taken from: 'face', 'none', or a rectangle in pixels as "
         "'left,top,width,height' (default: face)",
     )
-    teach.add_argument(
+    add(
         '--leave-time',
+        'how long you have to leave the picture (default: 5)',
         type=float,
-        default=5.0,
         metavar='SECONDS',
-        help='how long you have to leave the picture (default: 5)',
     )
-    teach.add_argument(
-        '--view', type=Path, metavar='FILE', help='PNG file with arm and camera, kept up to date'
-    )
-    teach.add_argument('--headless', action='store_true', help='no window')
-    teach.add_argument(
-        '--model', type=Path, metavar='MODEL', help='file to write (default: FOLDER.npz)'
-    )
-    teach.add_argument(
-        '--no-train', dest='train', action='store_false', help='only record demonstrations'
-    )
-    teach.add_argument(
-        '--no-report', dest='report', action='store_false', help='train without a report'
-    )
+    add('--view', 'PNG file with arm and camera, kept up to date', type=Path, metavar='FILE')
+    add('--headless', 'no window', action='store_true')
+    add('--model', 'file to write (default: FOLDER.npz)', type=Path, metavar='MODEL')
+    add('--no-train', 'only record demonstrations', dest='train', action='store_false')
+    add('--no-report', 'train without a report', dest='report', action='store_false')

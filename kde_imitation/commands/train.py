@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from kde_imitation.benchmarks.report import Table, print_table
 from kde_imitation.commands.report import Demonstrations, write_report
-from kde_imitation.commands.shared import Tell, progress_bars, require_folder, require_place
+from kde_imitation.commands.shared import (
+    Tell,
+    progress_bars,
+    require_folder,
+    require_place,
+    wide_console,
+)
 from kde_imitation.dataset import Dataset
 from kde_imitation.dataset.pictures import Image
 from kde_imitation.errors import BadInput
@@ -132,7 +137,7 @@ def run(
     require_place(output)
     if report is not None:
         require_folder(report)
-    console = Console(width=max(Console().width, 80))
+    console = wide_console()
     settings = Settings(features=features)
     arm = Robot.pa10() if robot is None else robot
     with progress_bars() as tell:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 
 import cv2
 import numpy as np
@@ -80,12 +79,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __len__(self) -> int:

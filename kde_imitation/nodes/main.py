@@ -1,4 +1,4 @@
-"""The executables for `ros2 run kde_imitation`: one function a node.
+"""The executables for `ros2 run kde_imitation`: one callable a node.
 
 Nothing of ROS is imported before it is needed, so that its absence is one sentence.
 """
@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from kde_imitation.errors import KdeImitationError
 
@@ -59,41 +60,20 @@ def _spin(name: str, argv: list[str], received: list[int]) -> int:
     return 0
 
 
-def camera_node() -> int:
-    """Run the node that gives pictures."""
-    return run('camera_node')
-
-
-def pose_feature_node() -> int:
-    """Run the node that turns pictures into feature vectors."""
-    return run('pose_feature_node')
-
-
-def kde_regression_node() -> int:
-    """Run the node that turns feature vectors into points of the embedding of postures."""
-    return run('kde_regression_node')
-
-
-def preimage_node() -> int:
-    """Run the node that turns points of the embedding into postures."""
-    return run('preimage_node')
-
-
-def arm_controller_node() -> int:
-    """Run the node that moves the arm to the postures."""
-    return run('arm_controller_node')
-
-
-def arm_sim_node() -> int:
-    """Run the simulated arm."""
-    return run('arm_sim_node')
-
-
-def teach_node() -> int:
-    """Run the teach-in."""
-    return run('teach_node')
-
-
-def viewer_node() -> int:
-    """Run the web page that shows it all."""
-    return run('viewer_node')
+# What the console scripts of setup.cfg call, one name for each executable.
+camera_node = partial(run, 'camera_node')
+"""Run the node that gives pictures."""
+pose_feature_node = partial(run, 'pose_feature_node')
+"""Run the node that turns pictures into feature vectors."""
+kde_regression_node = partial(run, 'kde_regression_node')
+"""Run the node that turns feature vectors into points of the embedding of postures."""
+preimage_node = partial(run, 'preimage_node')
+"""Run the node that turns points of the embedding into postures."""
+arm_controller_node = partial(run, 'arm_controller_node')
+"""Run the node that moves the arm to the postures."""
+arm_sim_node = partial(run, 'arm_sim_node')
+"""Run the simulated arm."""
+teach_node = partial(run, 'teach_node')
+"""Run the teach-in."""
+viewer_node = partial(run, 'viewer_node')
+"""Run the web page that shows it all."""
