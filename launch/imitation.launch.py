@@ -9,6 +9,7 @@ from launch import LaunchDescription
 from launch.actions import OpaqueFunction
 
 from kde_imitation.nodes.launching import (
+    STACK,
     arguments,
     arm_parameters,
     declared,
@@ -22,9 +23,7 @@ from kde_imitation.nodes.launching import (
 def generate_launch_description():
     return LaunchDescription(
         [
-            *arguments('arm', 'source', 'model', 'enable', 'interface', 'commands'),
-            *arguments('prefix', 'lengths', 'mount', 'urdf', 'tip', 'limits', 'controllers'),
-            *arguments('namespace', 'params', 'rviz', 'record'),
+            *arguments('model', *STACK),
             OpaqueFunction(function=start),
         ]
     )

@@ -7,6 +7,7 @@ from launch import LaunchDescription
 from launch.actions import OpaqueFunction
 
 from kde_imitation.nodes.launching import (
+    STACK,
     arguments,
     arm_parameters,
     declared,
@@ -20,10 +21,7 @@ from kde_imitation.nodes.launching import (
 def generate_launch_description():
     return LaunchDescription(
         [
-            *arguments('output', 'postures', 'count', 'countdown', 'elbow', 'wrist'),
-            *arguments('arm', 'source', 'enable', 'interface', 'commands'),
-            *arguments('prefix', 'lengths', 'mount', 'urdf', 'tip', 'limits', 'controllers'),
-            *arguments('namespace', 'params', 'rviz', 'record'),
+            *arguments('output', 'postures', 'count', 'countdown', 'elbow', 'wrist', *STACK),
             OpaqueFunction(function=start),
         ]
     )

@@ -58,6 +58,90 @@ def test_trouble_holds_the_arm_at_rest_and_its_end_lets_it_go_on(begin, within, 
     assert_inside(bench.log)
 
 
+def far_ahead(**changes):
+    """Return a bench whose arm follows a goal that it will not reach soon, at full speed."""
+    bench = Bench(align_tolerance=1.0, ramp_time=0.5, **changes)
+    bench.goal = np.array([2.5, *READY[1:]])
+    bench.q = np.array([1.6, *READY[1:]])
+    bench.sent = [bench.q]
+    bench.run(0.3)
+    bench.controller.enable(True)
+    bench.until(State.FOLLOWING)
+    bench.goal = np.array([-2.5, *READY[1:]])
+    bench.run(1.5)
+    assert bench.log[-1].velocity[0] < -0.9
+    return bench
+
+
+def test_a_goal_that_is_missing_holds_the_arm_within_a_tenth_of_a_second():
+    bench = far_ahead()
+    bench.goals = False
+    commands = bench.run(0.1)
+    assert commands[-1].state is State.HOLDING
+    assert 'came every 30 ms' in commands[-1].reason
+    assert np.abs(commands[-1].velocity).max() < np.abs(commands[0].velocity).max()
+    assert_inside(bench.log)
+
+
+def test_after_a_short_gap_between_goals_the_arm_goes_on_where_it_was_at_full_speed():
+    bench = far_ahead()
+    bench.goals = False
+    bench.run(0.3)
+    assert bench.controller.state is State.HOLDING
+    bench.goals = True
+    command = bench.run(0.03)[-1]
+    assert command.state is State.FOLLOWING
+    assert command.reason == 'Following the person.'
+    assert command.speed_scale == 1.0
+    assert_inside(bench.log)
+
+
+def test_after_a_gap_longer_than_the_timeout_the_arm_begins_slowly():
+    bench = far_ahead()
+    bench.goals = False
+    bench.run(0.6)
+    bench.goals = True
+    command = bench.until(State.ALIGNING, 0.1).log[-1]
+    assert command.speed_scale < 0.2
+
+
+def test_a_gap_does_not_make_up_for_another_hold():
+    bench = far_ahead()
+    bench.novel = True
+    bench.run(0.05)
+    bench.goals = False
+    bench.run(0.2)
+    bench.goals, bench.novel = True, False
+    assert bench.run(0.03)[-1].state is State.ALIGNING
+
+
+def test_one_picture_that_is_passed_over_holds_nothing():
+    bench = far_ahead()
+    bench.goals = False
+    bench.run(0.03)
+    bench.goals = True
+    assert {command.state for command in bench.run(0.3)} == {State.FOLLOWING}
+
+
+def test_goals_that_are_old_but_regular_are_followed():
+    bench = Bench(READY)
+    bench.goals = False
+    for tick in range(300):
+        if tick % 10 == 0:
+            bench.controller.on_goal(GOAL, bench.t - 0.3)
+        bench.step()
+        if tick == 30:
+            assert bench.controller.enable(True).ok
+    assert {command.state for command in bench.log[-200:]} <= {State.ALIGNING, State.FOLLOWING}
+
+
+def test_a_wide_gap_may_be_allowed_up_to_the_timeout():
+    bench = far_ahead(goal_gap=1000.0)
+    bench.goals = False
+    assert bench.run(0.45)[-1].state is State.FOLLOWING
+    assert bench.run(0.1)[-1].state is State.HOLDING
+
+
 def test_novel_pictures_are_borne_up_to_their_limit_but_never_followed():
     bench = Bench(novel_limit=5).moving()
     bench.novel, bench.goal = True, np.zeros(7)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import functools
 import itertools
+import random
 import re
 import tempfile
 from collections.abc import Iterator
@@ -80,25 +81,23 @@ def launch(name: str, **given: str) -> Run:
 
 
 def combinations(name: str) -> list[dict[str, str]]:
-    """Return every combination of the choices, each with one of the tried values of the others."""
+    """Return sets of values in which each two values of any two arguments meet."""
     declared = launch(name).arguments
-    chosen = {key: one.choices for key, one in declared.items() if one.choices}
-    others = {key: TRIED[key] for key in declared if key in TRIED}
-    sizes = [len(values) for values in others.values()]
-    found = []
-    for number, choice in enumerate(itertools.product(*chosen.values())):
-        # Different strides let the values of two arguments meet in every way.
-        picks = {
-            key: values[(number // (1 + place)) % size]
-            for place, ((key, values), size) in enumerate(zip(others.items(), sizes))
-        }
-        found.append({**dict(zip(chosen, choice)), **picks})
+    values = {key: one.choices or TRIED.get(key, []) for key, one in declared.items()}
+    tried = {key: several for key, several in values.items() if several}
+    rng = random.Random(0)
+    found: list[dict[str, str]] = []
+    for a, b in itertools.combinations(tried, 2):
+        for x, y in itertools.product(tried[a], tried[b]):
+            if not any(one[a] == x and one[b] == y for one in found):
+                rest = {key: rng.choice(several) for key, several in tried.items()}
+                found.append({**rest, a: x, b: y})
     return found
 
 
 @pytest.fixture(params=FILES, scope='module')
 def runs(request: pytest.FixtureRequest) -> list[Run]:
-    """Every launch file with every combination of its choices."""
+    """Every launch file with its choices in combinations."""
     skip_if_unwritten(request.param)
     return [launch(request.param, **given) for given in combinations(request.param)]
 
@@ -291,6 +290,28 @@ def test_a_real_arm_waits_until_it_is_enabled(arm: str, enable: str, enabled: bo
     assert run.named('arm_controller_node').parameters[1]['enable_at_start'] is enabled
 
 
+@pytest.mark.parametrize(
+    ('arm', 'keep', 'kept'),
+    [
+        *(('mujoco', 'auto', False), ('gazebo', 'auto', False), ('real', 'auto', True)),
+        *(('real', 'false', False), ('mujoco', 'true', True)),
+    ],
+)
+def test_a_real_arm_is_kept_off_its_mount(arm: str, keep: str, kept: bool) -> None:
+    run = launch('imitation', arm=arm, keep_off_mount=keep)
+    assert run.named('arm_controller_node').parameters[1]['keep_off_mount'] is kept
+
+
+@pytest.mark.parametrize('name', ['imitation', 'teach'])
+def test_the_web_page_is_served_where_it_is_asked_for(name: str) -> None:
+    assert 'viewer_node' not in launch(name).executables
+    run = launch(name, viewer='true', viewer_port='9090', prefix='left_', source=TOPIC)
+    viewer = run.named('viewer_node')
+    assert viewer.parameters[1]['port'] == 9090
+    assert viewer.parameters[1]['prefix'] == ParameterValue('left_', str)
+    assert viewer.remappings == [('image_raw', TOPIC)]
+
+
 @pytest.mark.parametrize('source', ['demo', '0', '/dev/video0', 'rtsp://camera/1', 'no such.mp4'])
 def test_what_the_camera_node_can_open_is_handed_to_it_as_text(source: str) -> None:
     run = launch('imitation', source=source)
@@ -349,6 +370,10 @@ def test_the_recording_holds_topics_that_exist(tmp_path: Path) -> None:
         ('imitation', {'urdf': '/no/arm.urdf'}, "urdf is '/no/arm.urdf', but there is no such"),
         ('imitation', {'limits': 'none.yaml'}, "limits is 'none.yaml', but there is no such file"),
         ('imitation', {'params': 'none.yaml'}, "params is 'none.yaml', but there is no such file"),
+        (
+            *('imitation', {'viewer': 'true', 'viewer_port': 'high'}),
+            "viewer_port is 'high', but must be a number",
+        ),
         ('imitation', {'record': str(ROOT)}, 'which is there already; name a new folder'),
         ('display', {'prefix': 'a b'}, "prefix is 'a b'; use letters"),
         ('gazebo', {'urdf': TERN_XACRO}, 'give the YAML file of its controllers'),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from node_bench import COMMANDS, MANY, READY, TRAJECTORIES, World, lines, status, world
+from conftest import ROOT
+from node_bench import COMMANDS, MANY, READY, TRAJECTORIES, World, lines, status
 from rclpy.qos import DurabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -16,7 +16,9 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from kde_imitation.errors import BadInput
+from kde_imitation.kinematics import description
 from kde_imitation.kinematics.description import JOINTS, urdf
+from kde_imitation.nodes.arm_controller_node import ArmControllerNode
 from kde_imitation.nodes.arm_sim_node import ArmSimNode
 from kde_imitation.nodes.base import LATCHED, RELIABLE
 from kde_imitation.nodes.messages import (
@@ -26,11 +28,8 @@ from kde_imitation.nodes.messages import (
     trajectory_message,
 )
 
-
-@pytest.fixture
-def ros() -> Iterator[World]:
-    with world() as made:
-        yield made
+TERN = str(ROOT / 'urdf' / 'examples' / 'tern.urdf')
+TERN_ROTORS = [0.2, 0.2, 0.1, 0.1, 0.05, 0.05]
 
 
 def where(heard: list[JointState]) -> np.ndarray:
@@ -137,7 +136,41 @@ def test_a_reset_puts_the_arm_at_its_start(ros: World) -> None:
 
 def test_an_unknown_payload_makes_the_arm_sag(ros: World) -> None:
     _, heard = simulated(ros, payload=5.0, payload_known=False)
-    ros.until(lambda: np.abs(where(heard) - READY).max() > 1e-3)
+    assert ros.until(lambda: np.abs(where(heard) - READY).max() > 1e-3)
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'inertias'),
+    [
+        ({}, description.armature()),
+        ({'urdf': TERN}, np.zeros(6)),
+        ({'armature': [0.3]}, np.full(7, 0.3)),
+        ({'armature': [0.0] * 7}, np.zeros(7)),
+        ({'urdf': TERN, 'armature': TERN_ROTORS}, TERN_ROTORS),
+    ],
+    ids=['pa10', 'tern', 'one', 'none', 'each'],
+)
+def test_the_rotors_are_those_of_the_arm_unless_told(
+    ros: World, parameters: dict[str, Any], inertias: Any
+) -> None:
+    node = ros.run(ArmSimNode(parameters, context=ros.context))
+    np.testing.assert_array_equal(node.arm.model.dof_armature, inertias)
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'mount'),
+    [
+        ({}, 'the mounting wall'),
+        ({'mount': 'floor'}, 'the mounting floor'),
+        ({'keep_off_mount': False}, None),
+    ],
+    ids=['wall', 'floor', 'off'],
+)
+def test_the_controller_keeps_off_the_mount_unless_told(
+    ros: World, parameters: dict[str, Any], mount: str | None
+) -> None:
+    guard = ros.run(ArmControllerNode(parameters, context=ros.context)).controller.guard
+    assert (guard.mount and guard.mount.name) == mount
 
 
 def test_the_description_reaches_those_who_come_later(ros: World) -> None:
@@ -192,6 +225,9 @@ def test_the_simulated_arm_stands_still_with_the_clock(ros: World) -> None:
         ({'start': [0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]}, "joint 's2' turns from"),
         ({'urdf': 'nowhere.urdf'}, 'cannot be read'),
         ({'payload': -1.0}, 'payload is -1'),
+        ({'armature': [0.1, 0.1]}, 'armature has 2 values, but the arm has 7 joints; give one'),
+        ({'armature': [-0.1]}, 'armature is -0.1, but must be from 0 to 1000'),
+        ({'armature': [float('nan')] * 7}, 'armature must be a list of numbers'),
         ({'mount': 'ceiling'}, "must be one of 'floor', 'wall'"),
     ],
 )

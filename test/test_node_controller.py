@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import ROOT
-from node_bench import COMMANDS, MANY, READY, TRAJECTORIES, World, lines, status, world
+from node_bench import COMMANDS, MANY, READY, TRAJECTORIES, World, lines, status
+from rclpy.duration import Duration as RosDuration
 from rclpy.qos import ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -32,12 +32,6 @@ from kde_imitation.nodes.messages import (
 GOAL = np.array([0.2, 0.5, 0.1, 1.0, 0.0, 0.5, 0.1])
 
 
-@pytest.fixture
-def ros() -> Iterator[World]:
-    with world() as made:
-        yield made
-
-
 class Bench:
     """A controller with a clock, joint states and goals in the hands of the test."""
 
@@ -59,7 +53,7 @@ class Bench:
         q = self.q if q is None else q
         stamp = Header(stamp=time_message(self.now))
         self.states.publish(JointState(header=stamp, name=list(names), position=list(q)))
-        self.ros.pass_time(0.003)
+        self.arrived(self.states)
         seen = self.node.command
         self.clock.publish(Clock(clock=time_message(self.now)))
         self.ros.until(lambda: self.node.command is not seen)
@@ -70,8 +64,11 @@ class Bench:
         header = Header(stamp=time_message(self.now))
         times = [0.1 * i for i in range(len(path))]
         self.paths.publish(trajectory_message(names, path, times, header))
-        self.ros.until(lambda: (got := self.node._stamps) and got[-1][1] == self.now)
+        self.arrived(self.paths)
         return self.now
+
+    def arrived(self, speaker: Any) -> None:
+        assert speaker.wait_for_all_acked(RosDuration(seconds=5.0))
 
     def enable(self, on: bool = True) -> Any:
         name = 'arm_controller_node/enable'
@@ -192,7 +189,9 @@ def test_the_arm_is_braked_when_the_node_ends(ros: World) -> None:
     heard = ros.listen(Float64MultiArray, COMMANDS, MANY)
     arm = ArmSimNode({'start': READY}, context=ros.context)
     controller = ArmControllerNode(
-        {'enable_at_start': True, 'start_scale': 1.0}, context=ros.context
+        # The goal lies behind the wall.
+        {'enable_at_start': True, 'start_scale': 1.0, 'keep_off_mount': False},
+        context=ros.context,
     )
     ros.run(controller, arm)
     paths = ros.speak(JointTrajectory, 'joint_path', RELIABLE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from node_bench import ACTOR, Process, World, lines, small_model, status, world
+from node_bench import ACTOR, World, lines, small_model, status
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray, Header
@@ -56,12 +56,6 @@ def model(model_file: Path) -> ImitationModel:
     return ImitationModel.load(model_file)
 
 
-@pytest.fixture
-def ros() -> Iterator[World]:
-    with world() as made:
-        yield made
-
-
 def ask(ros: World, speaker: Any, message: Any, heard: list[Any]) -> Any:
     """Publish until an answer comes; best effort may lose a message."""
 
@@ -78,14 +72,33 @@ def ask(ros: World, speaker: Any, message: Any, heard: list[Any]) -> Any:
 # --- pictures to features --------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Running:
+    """A node that is tested, the speaker to what it takes, and what it gives."""
+
+    node: Any
+    speaker: Any
+    heard: list[Any]
+
+    @classmethod
+    def of(cls, ros: World, node: Any, takes: str, gives: str, kind: Any = Image) -> Running:
+        """Run a node, and listen before anyone speaks."""
+        ros.run(node)
+        heard = ros.listen(kind, gives, SENSOR if kind is Image else RELIABLE)
+        return cls(node, ros.speak(Image, takes, SENSOR), heard)
+
+
+@pytest.fixture
+def features(ros: World, model_file: Path) -> Running:
+    node = PoseFeatureNode({'model': str(model_file)}, context=ros.context)
+    return Running.of(ros, node, 'image_raw', 'pose_features')
+
+
 def test_a_picture_becomes_its_feature_vector_with_its_stamp(
-    ros: World, model_file: Path, model: ImitationModel, demonstrations: Dataset
+    ros: World, features: Running, model: ImitationModel, demonstrations: Dataset
 ) -> None:
-    ros.run(PoseFeatureNode({'model': str(model_file)}, context=ros.context))
-    heard = ros.listen(Image, 'pose_features', SENSOR)
-    speaker = ros.speak(Image, 'image_raw', SENSOR)
     picture = demonstrations.image(3)
-    found = ask(ros, speaker, picture_message(picture, HEADER), heard)
+    found = ask(ros, features.speaker, picture_message(picture, HEADER), features.heard)
     assert found.header == HEADER
     vector = read_vector(found, 'pose_features', model.vector_size)
     assert np.allclose(vector, model.look(picture).vector, rtol=1e-6, atol=1e-7)
@@ -94,24 +107,20 @@ def test_a_picture_becomes_its_feature_vector_with_its_stamp(
 
 
 def test_a_picture_without_a_stamp_gets_the_present(
-    ros: World, model_file: Path, demonstrations: Dataset
+    ros: World, features: Running, demonstrations: Dataset
 ) -> None:
-    node = ros.run(PoseFeatureNode({'model': str(model_file)}, context=ros.context))
-    heard = ros.listen(Image, 'pose_features', SENSOR)
-    speaker = ros.speak(Image, 'image_raw', SENSOR)
-    found = ask(ros, speaker, picture_message(demonstrations.image(3), Header()), heard)
-    assert 0 < node.now() - nanoseconds(found.header.stamp) < 20e9
+    message = picture_message(demonstrations.image(3), Header())
+    found = ask(ros, features.speaker, message, features.heard)
+    assert 0 < features.node.now() - nanoseconds(found.header.stamp) < 20e9
 
 
 def test_an_empty_room_gives_zeros_and_bad_pictures_are_said(
-    ros: World, model_file: Path, demonstrations: Dataset
+    ros: World, features: Running, demonstrations: Dataset
 ) -> None:
     told = ros.diagnoses()
-    ros.run(PoseFeatureNode({'model': str(model_file)}, context=ros.context))
-    heard = ros.listen(Image, 'pose_features', SENSOR)
-    speaker = ros.speak(Image, 'image_raw', SENSOR)
     assert demonstrations.background is not None
-    found = ask(ros, speaker, picture_message(demonstrations.background, HEADER), heard)
+    empty = picture_message(demonstrations.background, HEADER)
+    found = ask(ros, features.speaker, empty, features.heard)
     assert not read_vector(found, 'pose_features').any()
     ros.until(
         lambda: (
@@ -122,7 +131,7 @@ def test_an_empty_room_gives_zeros_and_bad_pictures_are_said(
     )
     broken = picture_message(demonstrations.background, HEADER)
     broken.encoding = 'jpeg'
-    speaker.publish(broken)
+    features.speaker.publish(broken)
     ros.until(
         lambda: (
             (found := status(told, 'pose_feature_node'))
@@ -133,25 +142,24 @@ def test_an_empty_room_gives_zeros_and_bad_pictures_are_said(
 
 
 def test_debug_pictures_are_made_only_while_someone_listens(
-    ros: World, model_file: Path, demonstrations: Dataset
+    ros: World, features: Running, demonstrations: Dataset
 ) -> None:
-    node = ros.run(PoseFeatureNode({'model': str(model_file)}, context=ros.context))
     made = []
-    publish = {name: publisher.publish for name, publisher in node._debug.items()}
-    for name, publisher in node._debug.items():
+    debug = features.node._debug
+    publish = {name: publisher.publish for name, publisher in debug.items()}
+    for name, publisher in debug.items():
         publisher.publish = lambda message, name=name: (made.append(name), publish[name](message))
-    heard = ros.listen(Image, 'pose_features', SENSOR)
-    speaker = ros.speak(Image, 'image_raw', SENSOR)
     picture = demonstrations.image(3)
     message = picture_message(picture, HEADER)
-    ask(ros, speaker, message, heard)
+    ask(ros, features.speaker, message, features.heard)
     assert made == []
     shown = {
         name: ros.listen(Image, f'debug/{name}', SENSOR)
         for name in ('silhouette', 'skin', 'overlay')
     }
     pictures = {
-        name: read_picture(ask(ros, speaker, message, some)) for name, some in shown.items()
+        name: read_picture(ask(ros, features.speaker, message, some))
+        for name, some in shown.items()
     }
     assert all(some[0].header == HEADER for some in shown.values())
     assert set(np.unique(pictures['silhouette'])) == {0, 255}
@@ -164,13 +172,17 @@ def test_debug_pictures_are_made_only_while_someone_listens(
 # --- features to the embedding ---------------------------------------------------------------
 
 
+@pytest.fixture
+def regression(ros: World, model_file: Path) -> Running:
+    node = KdeRegressionNode({'model': str(model_file)}, context=ros.context)
+    return Running.of(ros, node, 'pose_features', 'pose_embedding')
+
+
 def test_features_become_a_point_with_its_novelty_and_their_stamp(
-    ros: World, model_file: Path, model: ImitationModel, demonstrations: Dataset
+    ros: World, regression: Running, model: ImitationModel, demonstrations: Dataset
 ) -> None:
-    ros.run(KdeRegressionNode({'model': str(model_file)}, context=ros.context))
-    points = ros.listen(Image, 'pose_embedding', SENSOR)
+    speaker, points = regression.speaker, regression.heard
     novelties = ros.listen(Image, 'novelty', SENSOR)
-    speaker = ros.speak(Image, 'pose_features', SENSOR)
     vector = model.look(demonstrations.image(3)).vector
     found = ask(ros, speaker, vector_message(vector, HEADER), points)
     wanted = model.embed(vector)
@@ -185,34 +197,32 @@ def test_features_become_a_point_with_its_novelty_and_their_stamp(
     assert read_embedding(nobody, 'pose_embedding', model.embedding_size)[1] == np.inf
 
 
-def test_features_of_another_model_are_refused(ros: World, model_file: Path) -> None:
+def test_features_of_another_model_are_refused(ros: World, regression: Running) -> None:
     told = ros.diagnoses()
-    ros.run(KdeRegressionNode({'model': str(model_file)}, context=ros.context))
-    speaker = ros.speak(Image, 'pose_features', SENSOR)
-    ros.connected(speaker)
-    speaker.publish(vector_message([1.0, 2.0], HEADER))
-    ros.until(
+    ros.connected(regression.speaker)
+    regression.speaker.publish(vector_message([1.0, 2.0], HEADER))
+    assert ros.until(
         lambda: (
             (found := status(told, 'kde_regression_node'))
             and 'give all nodes the same model' in found.message
         )
     )
+    assert regression.heard == []
 
 
 # --- the embedding to postures ---------------------------------------------------------------
 
 
 @pytest.fixture
-def preimage(ros: World, model_file: Path) -> tuple[Any, list[JointTrajectory]]:
-    ros.run(PreimageNode({'model': str(model_file)}, context=ros.context))
-    heard = ros.listen(JointTrajectory, 'joint_path', RELIABLE)
-    return ros.speak(Image, 'pose_embedding', SENSOR), heard
+def preimage(ros: World, model_file: Path) -> Running:
+    node = PreimageNode({'model': str(model_file)}, context=ros.context)
+    return Running.of(ros, node, 'pose_embedding', 'joint_path', JointTrajectory)
 
 
 def test_a_point_becomes_a_path_from_where_the_arm_is(
-    ros: World, preimage: Any, model: ImitationModel, demonstrations: Dataset
+    ros: World, preimage: Running, model: ImitationModel, demonstrations: Dataset
 ) -> None:
-    speaker, heard = preimage
+    speaker, heard = preimage.speaker, preimage.heard
     wanted = model.embed(model.look(demonstrations.image(3)).vector)
     message = embedding_message(wanted.point, wanted.novelty, HEADER)
     first = ask(ros, speaker, message, heard)
@@ -232,9 +242,9 @@ def test_a_point_becomes_a_path_from_where_the_arm_is(
 
 
 def test_a_novel_point_gives_a_path_without_points(
-    ros: World, preimage: Any, model: ImitationModel
+    ros: World, preimage: Running, model: ImitationModel
 ) -> None:
-    speaker, heard = preimage
+    speaker, heard = preimage.speaker, preimage.heard
     told = ros.diagnoses()
     point = np.zeros(model.embedding_size)
     assert ask(ros, speaker, embedding_message(point, 0.9, HEADER), heard).points
@@ -253,9 +263,9 @@ def test_a_novel_point_gives_a_path_without_points(
 
 
 def test_goal_and_path_are_shown_as_markers(
-    ros: World, preimage: Any, model: ImitationModel
+    ros: World, preimage: Running, model: ImitationModel
 ) -> None:
-    speaker, heard = preimage
+    speaker, heard = preimage.speaker, preimage.heard
     markers = ros.listen(MarkerArray, 'markers', RELIABLE)
     message = embedding_message(np.zeros(model.embedding_size), 0.5, HEADER)
     ros.pass_time(0.3)
@@ -341,34 +351,3 @@ def test_a_stack_with_a_wrong_node_or_parameter_does_not_start(
             running_stack({**source, **everywhere, **wrong}, domain_id=ros.domain),
         ):
             pass
-
-
-def test_the_nodes_work_as_processes_and_one_that_dies_makes_the_arm_hold(
-    ros: World, model_file: Path
-) -> None:
-    told = ros.diagnoses()
-    model = ('-p', f'model:={model_file}')
-    states = ros.listen(JointState, 'joint_states', MANY)
-    with (
-        Process('arm_sim_node', ros.domain),
-        Process('arm_controller_node', ros.domain, '-p', 'enable_at_start:=true'),
-        Process('preimage_node', ros.domain, *model),
-        Process('kde_regression_node', ros.domain, *model),
-        Process('pose_feature_node', ros.domain, *model) as features,
-        Process(
-            *('camera_node', ros.domain, '-p', f'source:={ACTOR / "teach_A"}'),
-            *('-p', 'frame_rate:=5'),
-        ),
-    ):
-
-        def state() -> str:
-            found = status(told, 'arm_controller_node')
-            return found.message if found else ''
-
-        ros.until(lambda: state().startswith(('aligning', 'following')), 60.0)
-        ros.until(lambda: np.abs(states[-1].velocity).max() > 0.01)
-        features.kill()
-        ros.until(lambda: state() == 'holding: The goal is older than 0.5 s; are pictures coming?')
-        ros.until(lambda: np.abs(states[-1].velocity).max() < 1e-3)
-        with Process('pose_feature_node', ros.domain, *model):
-            ros.until(lambda: state().startswith(('aligning', 'following')), 60.0)

@@ -32,8 +32,7 @@ CONFIG = ROOT / 'config' / 'tern'
 CHAIN = Chain.from_urdf(FILE)
 LIMITS = read_joint_limits(CHAIN, CONFIG / 'joint_limits.yaml')
 PERIOD = 0.01
-# Of motors as small as its torques, behind gears of 100 to 1.
-ROTORS = [0.2, 0.2, 0.1, 0.1, 0.05, 0.05]
+(PARAMS,) = yaml.safe_load((CONFIG / 'params.yaml').read_text())['/**/arm_sim_node'].values()
 BENT = np.array([0.8, 0.3, -0.4, 1.2, 0.5, -0.3])
 # Its forearm in its stand.
 BACK = np.array([-0.3, -1.2, 0.0, 0.4, 0.0, 0.0])
@@ -182,7 +181,7 @@ def test_the_controller_reaches_goals_and_keeps_the_arm_off_its_stand(guard):
 
 
 def test_the_simulated_arm_holds_and_follows():
-    arm = SimulatedArm(FILE, armature=ROTORS)
+    arm = SimulatedArm(FILE, armature=PARAMS['armature'])
     arm.reset(BENT)
     for _ in range(50):
         arm.step(BENT)
@@ -287,6 +286,7 @@ def test_the_nodes_move_this_arm(model, tmp_path, file):
     parameters = {
         '*': {'urdf': str(file), 'model': str(tmp_path / 'tern.npz')},
         'camera_node': {'source': str(MOVING)},
+        'arm_sim_node': PARAMS,
         'arm_controller_node': {
             'limits': str(CONFIG / 'joint_limits.yaml'),
             'enable_at_start': True,
@@ -294,6 +294,7 @@ def test_the_nodes_move_this_arm(model, tmp_path, file):
     }
     with own_domain() as domain, running_stack(parameters, domain_id=domain) as stack:
         assert stack.arm.arm.names == stack.controller.names == CHAIN.names
+        np.testing.assert_array_equal(stack.arm.arm.model.dof_armature, PARAMS['armature'])
         start, visited = stack.arm.arm.q, []
         for _ in range(200):
             visited.append(stack.arm.arm.q)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,29 +15,17 @@ from rich.progress import track
 
 from kde_imitation.benchmarks.actor import actor_folder, labels_of
 from kde_imitation.benchmarks.following_pictures import draw_movement
+from kde_imitation.benchmarks.killing import kill, process_stack
 from kde_imitation.benchmarks.report import Table, save_picture
-from kde_imitation.checks import Floats
 from kde_imitation.kinematics.description import joint_limits
-from kde_imitation.nodes.base import Spinner, start_ros
+from kde_imitation.nodes.base import Spinner
 from kde_imitation.nodes.following import Heard, measure
-from kde_imitation.nodes.main import NODES
-from kde_imitation.nodes.ros import rclpy
 from kde_imitation.nodes.stack import running_stack
 from kde_imitation.nodes.watcher import WatcherNode
 
 RATE = 30.0
 # Pictures of the camera for each of a set: slow enough for the limits of the arm.
 REPEATS = {'raise_A': 8, 'wave_A': 10}
-STACK = (
-    *('camera_node', 'pose_feature_node', 'kde_regression_node', 'preimage_node'),
-    *('arm_controller_node', 'arm_sim_node'),
-)
-# Time to follow before a node is killed, until it is started again, and to follow again, seconds.
-BEFORE, DEAD, AFTER = 6.0, 2.0, 8.0
-# Slower than this the arm holds, radians a second.
-STILL = 0.01
-# Speeds are differences over so many joint states.
-SPAN = 5
 DOMAIN = 87
 
 
@@ -114,7 +99,7 @@ def _follow(name: str, repeats: int) -> tuple[Heard, Any, float]:
                 {
                     'camera_node': {'source': folder, 'frame_rate': RATE, 'loop': False},
                     'arm_sim_node': {'start': tuple(float(value) for value in start)},
-                    'arm_controller_node': {'enable_at_start': True},
+                    'arm_controller_node': {'enable_at_start': True, 'keep_off_mount': False},
                 },
                 domain_id=DOMAIN,
             )
@@ -133,30 +118,6 @@ def _follow(name: str, repeats: int) -> tuple[Heard, Any, float]:
 # --- nodes that are killed ---
 
 
-class _Process:
-    """A node as a process of its own, as `ros2 run` starts it."""
-
-    def __init__(self, name: str) -> None:
-        code = f'import sys; from kde_imitation.nodes import main; sys.exit(main.{name}())'
-        words = ['--ros-args', '-p', 'enable_at_start:=true'] if 'controller' in name else []
-        environment = {
-            **os.environ,
-            'ROS_DOMAIN_ID': str(DOMAIN),
-            'OMP_NUM_THREADS': '1',
-            'ROS_LOG_DIR': tempfile.gettempdir(),
-        }
-        self._process = subprocess.Popen(
-            [sys.executable, '-c', code, *words],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def end(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-        self._process.wait(20)
-
-
 def _killed() -> Table:
     table = Table(
         'killed',
@@ -164,89 +125,22 @@ def _killed() -> Table:
         [
             'node',
             'speed when killed, rad/s',
-            'arm holds after, s',
-            'follows again after the start, s',
+            'holds after, s',
+            'arm stands after, s',
+            'moves by pictures again after the start, s',
+            'at the goal again after the start, s',
             'outside limits',
             'largest jump of the arm, mrad',
         ],
         notes=[
-            'Holding: the arm is slower than 0.01 rad/s. Goals may be 0.5 s old before the arm '
-            'brakes, joint states 0.1 s; braking from full speed takes up to 0.7 s more.',
-            'A jump is the largest change between two joint states, 10 ms apart.',
+            'Holding: the commands are no longer those of a picture, and brake. Standing: the arm '
+            'is slower than 0.01 rad/s; braking from full speed takes up to 0.7 s.',
+            'At the goal: no joint is further than 0.1 rad from it, while the person moves on.',
+            'A jump is the largest change between two joint states, 10 ms apart. A simulated arm '
+            'that is started again stands in its start posture, which is no jump.',
         ],
     )
-    with ExitStack() as ends:
-        context = rclpy.Context()
-        start_ros(['watch'], context, DOMAIN)
-        ends.callback(lambda: rclpy.try_shutdown(context=context))
-        watcher = WatcherNode(names=joint_limits().names, context=context)
-        spinner = Spinner([watcher], context)
-        spinner.start()
-        ends.callback(spinner.stop)
-        running = {name: _Process(name) for name in STACK}
-        ends.callback(_end_all, running)
-        _wait_until(lambda: len(watcher.commands) > 100)
-        for name in track(STACK, 'Killing', transient=True):
-            table.add(name, *_kill(name, running, watcher))
-    assert set(STACK) <= set(NODES)
+    with process_stack(DOMAIN) as (running, watcher):
+        for name in track(list(running), 'Killing', transient=True):
+            table.add(name, *kill(name, running, watcher, before=6.0, dead=2.0, after=8.0))
     return table
-
-
-def _end_all(running: dict[str, _Process]) -> None:
-    for process in running.values():
-        process.end(signal.SIGKILL)
-
-
-def _kill(name: str, running: dict[str, _Process], watcher: WatcherNode) -> tuple[Any, ...]:
-    """Kill a node in the middle of a movement; return what the arm did."""
-    time.sleep(BEFORE)
-    _wait_until(lambda: _speed(watcher) > 0.2)
-    speed = _speed(watcher)
-    running[name].end(signal.SIGKILL)
-    killed = watcher.now()
-    time.sleep(DEAD)
-    running[name] = _Process(name)
-    started = watcher.now()
-    time.sleep(AFTER)
-    times, _, states = watcher.states.arrays(killed)
-    gaps = np.maximum(times[SPAN:] - times[:-SPAN], 1e-2)
-    speeds = np.abs(states[SPAN:] - states[:-SPAN]).max(axis=1) / gaps
-    later = times[SPAN:]
-    moving = later[(later > 0) & (later < DEAD) & (speeds > STILL)]
-    again = later[(later > 1e-9 * (started - killed)) & (speeds > 5 * STILL)]
-    q_times, _, commands = watcher.commands.arrays(killed)
-    kept = q_times > -BEFORE
-    outside = _outside(q_times[kept], commands[kept])
-    around = times > -1.0
-    jump = 1e3 * float(np.abs(np.diff(states[around], axis=0)).max())
-    return (
-        float(speed),
-        float(moving[-1]) if len(moving) else 0.0,
-        float(again[0] - 1e-9 * (started - killed)) if len(again) else None,
-        outside,
-        jump,
-    )
-
-
-def _outside(times: Floats, commands: Floats) -> int:
-    """Count commands that break a limit; a stream that begins anew is judged from there on."""
-    limits = joint_limits()
-    far = (commands < limits.lower - 1e-9) | (commands > limits.upper + 1e-9)
-    bad = np.asarray(far.any(axis=1))
-    speed = np.diff(commands, axis=0) / 0.01
-    joined = np.diff(times) < 0.5
-    bad[1:] |= joined & (np.abs(speed) > limits.velocity * (1 + 1e-6)).any(axis=1)
-    return int(bad.sum())
-
-
-def _speed(watcher: WatcherNode) -> float:
-    times, _, states = watcher.states.arrays(0)
-    if len(times) < 6:
-        return 0.0
-    return float(np.abs(states[-1] - states[-6]).max() / max(times[-1] - times[-6], 1e-3))
-
-
-def _wait_until(condition: Any, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)

@@ -16,7 +16,7 @@ import pinocchio as pin
 from matplotlib.figure import Figure
 from scipy.optimize import least_squares
 
-from kde_imitation.benchmarks.report import Table, save_picture
+from kde_imitation.benchmarks.report import Table, legend_below, save_picture
 from kde_imitation.checks import Floats
 from kde_imitation.errors import Unreachable
 from kde_imitation.kinematics import pa10, pa10_inverse
@@ -217,7 +217,7 @@ def _draw(poses: _Poses, folder: Path) -> None:
     axes.axhline(-1, color='k', lw=0.8)
     axes.set(xlabel='arm angle ψ / deg', ylabel='joint angle / its limit', xlim=(-180, 180))
     axes.set_title('One pose, one branch: inside all limits where shaded')
-    figure.legend(ncols=7, loc='outside lower center', fontsize='small')
+    legend_below(figure, ncols=7, fontsize='small')
     save_picture(figure, folder, 'arm_angle.png')
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kde_imitation.benchmarks.report import save_picture
+from kde_imitation.benchmarks.report import legend_below, save_picture
 from kde_imitation.checks import Floats
 
 
@@ -56,7 +56,7 @@ def draw_grids(grids: dict[float, Floats], pictures: Path) -> None:
             xticks=range(1, ahead.shape[0] + 1),
             yticks=range(1, ahead.shape[1] + 1),
         )
-    figure.legend(list(shown.values()), list(shown), loc='outside lower center', ncols=len(shown))
+    legend_below(figure, list(shown.values()), list(shown), ncols=len(shown))
     save_picture(figure, pictures, 'regression_pls_mrs.png')
 
 

@@ -1,10 +1,11 @@
-"""Keeping the arm's links apart, by the collision shapes of its URDF."""
+"""Keeping the arm's links apart and off its mount, by the collision shapes of its URDF."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from kde_imitation.control.braking import Braking
 from kde_imitation.errors import BadInput
 from kde_imitation.kinematics.chain import Chain, read_urdf
 
-__all__ = ['Nearest', 'SelfCollisionGuard']
+__all__ = ['MountingPlane', 'Nearest', 'SelfCollisionGuard']
 
 # Postures on the way to rest, and on a line, are looked at so far apart, radians of the joint that
 # moves most.
@@ -23,10 +24,50 @@ _SPACING = 0.06
 _LINE_SPACING = 0.15
 # Coal's distances are good to about this, metres.
 _ROUNDING = 1e-5
+# Stands for the mounting plane where the moving bodies are named by their joints.
+_MOUNT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class MountingPlane:
+    """What an arm is fixed to: the plane through its base, at right angles to the base's z axis.
+
+    The arm is on the side to which the axis points.
+
+    Attributes
+    ----------
+    name : str
+        For sentences: the mounting floor, wall or ceiling, by where z of the root link is up.
+    placement : (4, 4) array
+        Pose of a frame in the plane, z away from it, in the frame of the root link.
+    """
+
+    name: str
+    placement: Floats
+
+    @classmethod
+    def of(cls, chain: Chain) -> MountingPlane:
+        """Return the plane that the base of a chain is on."""
+        upright = chain.placement[2, 2]
+        kind = 'floor' if upright > 0.7 else 'ceiling' if upright < -0.7 else 'wall'
+        return cls(f'the mounting {kind}', chain.placement)
+
+    @staticmethod
+    def heights(points: Floats) -> Floats:
+        """Return how far points (…, 3), in the base's coordinates, are from it, metres (…)."""
+        return np.asarray(points[..., 2])
+
+    def shape(self) -> Any:
+        """Return all that is behind the plane, as a shape that stands still."""
+        behind = pin.coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0)
+        return pin.GeometryObject(self.name, 0, 0, pin.SE3(self.placement), behind)
 
 
 class Nearest(NamedTuple):
-    """The two links that are nearest to each other: metres, below zero where they overlap."""
+    """The two links that are nearest to each other: metres, below zero where they overlap.
+
+    Where the mounting plane is one of the two, it comes second.
+    """
 
     distance: float
     first: str
@@ -34,11 +75,12 @@ class Nearest(NamedTuple):
 
 
 class SelfCollisionGuard:
-    """Tells how far the links of an arm are from each other.
+    """Tells how far the links of an arm are from each other, and from what it is mounted on.
 
     Links that adjoin are left out, and so are those that some joint keeps within the margin of
     each other in every posture (found by trying 500). `distance` is exact; `safe` only asks
-    whether all links are further apart than the margin, which is about ten times faster.
+    whether all links are further apart than the margin. That is far faster, because shapes whose
+    bounding boxes, grown by half the margin each, do not meet need no closer look.
     Each thread needs a guard of its own.
 
     Parameters
@@ -53,10 +95,13 @@ class SelfCollisionGuard:
         Last link, where the robot has more than one end.
     package_dirs : sequence of str
         Folders in which packages lie that the URDF takes meshes from.
+    keep_off_mount : bool
+        Whether the plane that the arm is mounted on counts as a link.
 
     Attributes
     ----------
     margin : float
+    mount : MountingPlane or None
     checked, left_out : tuple of (str, str)
         Pairs of links, named by their first shape's link.
     """
@@ -68,6 +113,7 @@ class SelfCollisionGuard:
         joints: Sequence[str] | None = None,
         tip: str | None = None,
         package_dirs: Sequence[str] = (),
+        keep_off_mount: bool = False,
     ) -> None:
         if not (np.isfinite(margin) and margin >= 0.0):
             raise BadInput(f'margin must be a distance of at least 0 m, not {margin}.')
@@ -86,6 +132,9 @@ class SelfCollisionGuard:
                 'The URDF has no collision shapes, so collisions cannot be seen; add <collision> '
                 'elements to its links, or switch the guard off.'
             )
+        self.mount = MountingPlane.of(chain) if keep_off_mount else None
+        if self.mount is not None:
+            shapes.addGeometryObject(self.mount.shape())
         self._data = self._model.createData()
         self._shapes = shapes
         self._leave_out(chain)
@@ -93,6 +142,20 @@ class SelfCollisionGuard:
         for request in self._results.collisionRequests:
             request.security_margin = margin
             request.enable_contact = False
+        self._boxes = self._bounding_boxes()
+
+    def _bounding_boxes(self) -> Any:
+        """Return the shapes' boxes in all postures, or None where one is flat.
+
+        Pinocchio leaves out what has a box without volume.
+        """
+        for shape in self._shapes.geometryObjects:
+            shape.geometry.computeLocalAABB()
+            if not shape.geometry.aabb_local.volume() > 0.0:
+                return None
+        return pin.BroadPhaseManager_NaiveCollisionManager(
+            self._model, self._shapes, self._results
+        )
 
     def _leave_out(self, chain: Chain) -> None:
         """Keep the pairs of shapes on links that neither adjoin nor are always near."""
@@ -100,6 +163,8 @@ class SelfCollisionGuard:
         shapes.addAllCollisionPairs()
         owners = [shape.parentJoint for shape in shapes.geometryObjects]
         links = [self._model.frames[shape.parentFrame].name for shape in shapes.geometryObjects]
+        if self.mount is not None:
+            owners[-1], links[-1] = _MOUNT, self.mount.name
         name: dict[int, str] = {}
         for owner, link in zip(owners, links):
             name.setdefault(owner, link)
@@ -117,7 +182,8 @@ class SelfCollisionGuard:
         parents = list(self._model.parents)
 
         def apart(a: int, b: int) -> bool:
-            return parents[b] != a and parents[a] != b and furthest[a, b] > self.margin
+            adjoin = b != _MOUNT and (parents[b] == a or parents[a] == b)
+            return not adjoin and furthest[a, b] > self.margin
 
         for (first, second), body in zip(pairs, bodies):
             if not apart(*body):
@@ -148,10 +214,11 @@ class SelfCollisionGuard:
 
     def safe(self, q: npt.ArrayLike) -> bool:
         """Whether all links are further apart than the margin in a posture (n,)."""
-        posture = as_floats('q', q, (self._joints,))
-        return not pin.computeCollisions(
-            self._model, self._data, self._shapes, self._results, posture, True
-        )
+        return self._safe(as_floats('q', q, (self._joints,)))
+
+    def _safe(self, posture: Floats) -> bool:
+        shapes = (self._shapes, self._results) if self._boxes is None else (self._boxes,)
+        return not pin.computeCollisions(self._model, self._data, *shapes, posture, True)
 
     def allows(self, present: Floats, step: Floats, braking: Braking) -> bool:
         """Whether a step may be taken: it, and the stop after it, come to no link too near.
@@ -166,7 +233,7 @@ class SelfCollisionGuard:
             How the arm comes to rest from there.
         """
         way = [step, *_on_the_way(braking)]
-        if all(self.safe(q) for q in way):
+        if all(self._safe(q) for q in way):
             return True
         now = self.distance(present)
         if now > self.margin:

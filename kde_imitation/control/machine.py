@@ -105,6 +105,8 @@ class ArmController:
         self._now: float | None = None
         # Whether commands go to the arm; whether they pause; whether it may be elsewhere.
         self._engaged = self._silent = self._lost = False
+        # What the arm did when a goal failed to come, until the next has come.
+        self._paused: tuple[State, str] | None = None
         # Where a blocked arm stood when it was stopped, until the command is there too.
         self._retreat: Floats | None = None
         # Why the arm had to brake for its own links, and at which goal; which goal was checked.
@@ -215,8 +217,14 @@ class ArmController:
         else:
             self._check_goal()
             bad_goal = self._goals.trouble(now, self.settings)
+            late = self._goals.late(now, self.settings)
             if bad_goal:
                 self._turn(State.HOLDING, bad_goal)
+                self._tracker.brake()
+            elif late:
+                before = self._paused or (self.state, self.reason)
+                self._turn(State.HOLDING, late)
+                self._paused = before
                 self._tracker.brake()
             else:
                 self._pursue()
@@ -240,6 +248,8 @@ class ArmController:
             tracker.brake()
             return
         self._barred = ''
+        if self._paused is not None:
+            self._turn(*self._paused)
         if self.state is State.HOLDING:
             self._turn(State.ALIGNING, 'Moving to the goal, slowly at first.')
             self._slow_down()
@@ -349,7 +359,7 @@ class ArmController:
         )
 
     def _turn(self, state: State, reason: str) -> None:
-        self.state, self.reason = state, reason
+        self.state, self.reason, self._paused = state, reason, None
 
     def _begin(self) -> None:
         """Forget what was held against the arm before it was enabled."""

@@ -75,6 +75,14 @@ class ControlSettings:
     goal_timeout: float = _setting(
         0.5, 0.02, 10.0, 's', 'Goals whose picture is older than this make the arm hold.'
     )
+    goal_gap: float = _setting(
+        2.3,
+        1.5,
+        1000.0,
+        '',
+        'When no goal has come for so many times the usual interval between goals, the arm holds '
+        'until the next; goal_timeout holds as well.',
+    )
     settle_time: float = _setting(
         0.2, 0.0, 5.0, 's', 'How long joint states must be good again before the arm moves.'
     )

@@ -16,6 +16,8 @@ __all__ = ['BlockWatch', 'GoalWatch', 'JointStateWatch']
 
 # Times blocked are counted over so many seconds.
 _WINDOW = 30.0
+# The usual interval between goals is known from so many, and is that of the last so many.
+_KNOWN, _REMEMBERED = 5, 15
 
 _AHEAD = (
     'are stamped {:.2f} s ahead of the clock; set use_sim_time alike in all nodes, or synchronise '
@@ -137,6 +139,10 @@ class GoalWatch:
         self.stamp = self._newest = -np.inf
         self._novel = 0
         self._fault = ''
+        self._intervals: deque[float] = deque(maxlen=_REMEMBERED)
+        self._interval = np.inf
+        # The stamp that was the newest when it was last looked at, and when it first was.
+        self._known_stamp = self._known_at = -np.inf
 
     def receive(self, path: npt.ArrayLike, stamp: float, novel: bool) -> None:
         """Take a goal (n,) or a path (k, n) to it, unless it is older than another."""
@@ -145,7 +151,7 @@ class GoalWatch:
             stamp = float(as_floats('The stamp of the goal', stamp, ()))
             if stamp < self._newest:
                 return
-            self._newest = stamp
+            self._note(stamp)
             if novel:
                 self._novel += 1
                 return
@@ -161,6 +167,14 @@ class GoalWatch:
         self.path = np.clip(np.atleast_2d(points), self._limits.lower, self._limits.upper)
         self.stamp, self._novel, self._fault = stamp, 0, ''
         self.count += 1
+
+    def _note(self, stamp: float) -> None:
+        """Learn from the stamp of a message how often goals come."""
+        if stamp > self._newest > -np.inf:
+            self._intervals.append(stamp - self._newest)
+            if len(self._intervals) >= _KNOWN:
+                self._interval = float(np.median(self._intervals))
+        self._newest = stamp
 
     def refuse(self, reason: str) -> None:
         """Follow no goal until another comes."""
@@ -183,6 +197,20 @@ class GoalWatch:
         if self.path is None or now - self.stamp > settings.goal_timeout:
             return 'No picture like the demonstrations has come yet.'
         return ''
+
+    def late(self, now: float, settings: ControlSettings) -> str:
+        """Say that the next goal has not come when it should have; asked in every period.
+
+        It is the coming that counts, not the stamp: a slow machine's goals are old, yet regular.
+        """
+        if self._newest != self._known_stamp:
+            self._known_stamp, self._known_at = self._newest, now
+        if now - self._known_at <= settings.goal_gap * self._interval:
+            return ''
+        return (
+            f'Goals came every {1e3 * self._interval:.0f} ms, but now one is missing; waiting for '
+            'the next.'
+        )
 
 
 class BlockWatch:

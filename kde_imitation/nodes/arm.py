@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput
@@ -74,6 +77,17 @@ class Arm:
             'of each joint.'
         )
 
-    def armature(self) -> Floats | None:
-        """Return the rotors' inertias, where they are known."""
-        return description.armature() if self.is_pa10 else None
+    def armature(self, given: Sequence[float]) -> Floats | None:
+        """Return the rotors' inertias (n,), kg·m².
+
+        Given are one for all joints, or one a joint; a single 0 means what is known of the arm.
+        """
+        inertias, joints = np.asarray(given), len(self.names)
+        if len(inertias) not in (1, joints):
+            raise BadInput(
+                f'armature has {len(inertias)} values, but the arm has {joints} joints; give one '
+                'value for all joints, or one a joint.'
+            )
+        if len(inertias) == 1 and not inertias[0]:
+            return description.armature() if self.is_pa10 else None
+        return np.broadcast_to(inertias, (joints,))

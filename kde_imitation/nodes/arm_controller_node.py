@@ -19,7 +19,7 @@ from kde_imitation.control import (
 )
 from kde_imitation.errors import BadInput
 from kde_imitation.nodes.arm import ARM_PARAMETERS, Arm
-from kde_imitation.nodes.base import RELIABLE, ImitationNode
+from kde_imitation.nodes.base import RELIABLE, ImitationNode, Polled
 from kde_imitation.nodes.diagnostics import OK, WARN
 from kde_imitation.nodes.messages import (
     command_message,
@@ -78,6 +78,12 @@ class ArmControllerNode(ImitationNode):
         ),
         Parameter('self_collision', True, 'Whether the links are kept from touching each other.'),
         Parameter(
+            'keep_off_mount',
+            True,
+            'Whether the links are kept off what the arm is mounted on too: the plane through its '
+            "base at right angles to the base's z axis. Has no effect without self_collision.",
+        ),
+        Parameter(
             'limits',
             '',
             "YAML file with the accelerations of another arm's joints, in the form of MoveIt; it "
@@ -94,7 +100,8 @@ class ArmControllerNode(ImitationNode):
         guard = None
         if self.value('self_collision'):
             guard = SelfCollisionGuard(
-                arm.urdf, settings.collision_margin, self.names, tip=arm.chain.tip
+                *(arm.urdf, settings.collision_margin, self.names, arm.chain.tip),
+                keep_off_mount=self.value('keep_off_mount'),
             )
         self.controller = ArmController(arm.limits(self.value('limits')), settings, guard)
         self.command: Command | None = None
@@ -112,11 +119,9 @@ class ArmControllerNode(ImitationNode):
                 JointTrajectory, 'joint_trajectory_controller/joint_trajectory', RELIABLE
             )
         )
-        self.create_subscription(
-            JointState, 'joint_states', self.guarded(self._on_joint_state), RELIABLE
-        )
-        self.create_subscription(
-            JointTrajectory, 'joint_path', self.guarded(self._on_path), RELIABLE
+        self._inputs = (
+            (Polled(self, JointState, 'joint_states'), self.guarded(self._on_joint_state)),
+            (Polled(self, JointTrajectory, 'joint_path'), self.guarded(self._on_path)),
         )
         self.create_service(SetBool, '~/enable', self._on_enable)
         self.create_service(Trigger, '~/stop', self._on_stop)
@@ -174,6 +179,9 @@ class ArmControllerNode(ImitationNode):
         self._stepped_at = time.monotonic()
         if self._ending and self.controller.state is not State.DISABLED:
             self.controller.stop()
+        for topic, receive in self._inputs:
+            for message in topic.take():
+                receive(message)
         now = self.now()
         command = self.command = self.controller.step(1e-9 * now)
         if self._enable_soon and not self._ending:

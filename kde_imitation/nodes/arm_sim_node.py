@@ -55,6 +55,13 @@ class ArmSimNode(ImitationNode):
             *(-10.0, 10.0, 'rad'),
             live=True,
         ),
+        Parameter(
+            'armature',
+            (0.0,),
+            "Inertias of the motors' rotors, seen at the joints: one value for all, or one a "
+            "joint. A single 0 is the PA-10's own, and none for another arm.",
+            *(0.0, 1000.0, 'kg m^2'),
+        ),
         Parameter('payload', 0.0, 'A point mass at the tip.', 0.0, 100.0, 'kg'),
         Parameter('payload_known', True, 'Whether the servos know of the payload.'),
         Parameter(
@@ -78,7 +85,7 @@ class ArmSimNode(ImitationNode):
         arm = Arm.of(self)
         self.arm = SimulatedArm(
             arm.urdf,
-            armature=arm.armature(),
+            armature=arm.armature(self.value('armature')),
             payload=self.value('payload'),
             payload_known=self.value('payload_known'),
             tip=arm.chain.tip,

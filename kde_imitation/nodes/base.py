@@ -16,6 +16,7 @@ from kde_imitation.nodes.diagnostics import Diagnostics
 from kde_imitation.nodes.messages import nanoseconds, time_message
 from kde_imitation.nodes.parameters import Parameter, Parameters, as_ros, refused
 from kde_imitation.nodes.ros import (
+    CallbackGroup,
     Clock,
     ClockType,
     DurabilityPolicy,
@@ -31,7 +32,10 @@ from kde_imitation.nodes.ros import (
     rclpy,
 )
 
-__all__ = ['LATCHED', 'RELIABLE', 'SENSOR', 'ImitationNode', 'Newest', 'Spinner', 'start_ros']
+__all__ = [
+    *('LATCHED', 'RELIABLE', 'SENSOR', 'ImitationNode', 'Newest', 'Polled', 'Spinner'),
+    'start_ros',
+]
 
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """For pictures and vectors: only the newest counts, and none is sent twice."""
@@ -230,7 +234,8 @@ class Newest:
         self._thread: threading.Thread | None = None
         self.subscription = node.create_subscription(message_type, topic, self._receive, SENSOR)
         if slow:
-            self._thread = threading.Thread(target=self._run, name=topic, daemon=True)
+            name = f'{node.get_name()} worker'
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
     def _receive(self, message: Any, info: Mapping[str, Any]) -> None:
@@ -272,6 +277,44 @@ class Newest:
             self._changed.notify()
         if self._thread is not None:
             self._thread.join(10.0)
+
+
+class _Asleep(CallbackGroup):  # type: ignore[misc]
+    """Callbacks that are never called."""
+
+    def can_execute(self, entity: Any) -> bool:
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        pass
+
+
+class Polled:
+    """A subscription that is asked for its messages instead of calling back.
+
+    For what comes often and is needed at times of the node's own: to wake an executor in Python
+    takes longer than all else that is done with a small message.
+    """
+
+    def __init__(
+        self, node: ImitationNode, message_type: Any, topic: str, depth: int = 50
+    ) -> None:
+        self._subscription = node.create_subscription(
+            message_type, topic, lambda _: None, depth, callback_group=_Asleep()
+        )
+
+    def take(self) -> list[Any]:
+        """Return the messages that have come since the last time, the newest last."""
+        subscription, taken = self._subscription, []
+        with subscription.handle:
+            while found := subscription.handle.take_message(
+                subscription.msg_type, subscription.raw
+            ):
+                taken.append(found[0])
+        return taken
 
 
 class _Thread:

@@ -81,7 +81,8 @@ class CameraNode(ImitationNode):
         self._pace: Any = None
         if not isinstance(self._source, Device):
             self._pace = self.create_timer(1.0 / self._rate(), self._tick)
-        self._thread = threading.Thread(target=self._run, name='camera', daemon=True)
+        name = f'{self.get_name()} worker'
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def _rate(self) -> float:
@@ -135,6 +136,8 @@ class CameraNode(ImitationNode):
                 return
             give(source)
             self._due_at = 0
+            # The processor is left to those who now work on the picture.
+            self._closed.wait(0.5 / self._rate())
 
     def _fetch(self, source: Recorded) -> None:
         """Read the next picture, from the start again if that is wanted."""

@@ -25,14 +25,6 @@ from kde_imitation.nodes.watcher import WatcherNode
 
 __all__ = ['run']
 
-# Whose thread does whose work.
-WORKERS = {
-    'camera': 'camera_node',
-    'image_raw worker': 'pose_feature_node',
-    'pose_features worker': 'kde_regression_node',
-    'pose_embedding worker': 'preimage_node',
-}
-
 
 def run(
     seconds: float = 20.0,
@@ -68,7 +60,8 @@ def run(
     parameters: dict[str, dict[str, Any]] = {
         '*': {'model': model},
         'camera_node': {'source': source, 'frame_rate': 30.0, 'loop': True},
-        'arm_controller_node': {'enable_at_start': True},
+        # There is no wall in the scene, and a person's arm reaches beyond the shoulder's plane.
+        'arm_controller_node': {'enable_at_start': True, 'keep_off_mount': False},
     }
     with ExitStack() as ends:
         stack = ends.enter_context(running_stack(parameters))
@@ -144,17 +137,19 @@ def _window(stack: Stack, headless: bool, say: Console) -> Any:
 
 
 def _cpu_seconds() -> dict[str, float]:
-    """Return the processor time of each node's threads so far; 'other' is the middleware."""
+    """Return the processor time of each node's threads so far; 'other' is all the rest."""
     ticks = os.sysconf('SC_CLK_TCK')
     spent: dict[str, float] = {}
     for thread in threading.enumerate():
+        name = thread.name.removesuffix(' worker')
+        if not name.endswith('_node'):
+            continue
         path = Path(f'/proc/self/task/{thread.native_id}/stat')
         try:
             fields = path.read_text().rpartition(')')[2].split()
         except OSError:
             # A thread that has just ended, or a system without /proc.
             continue
-        name = WORKERS.get(thread.name, thread.name)
         spent[name] = spent.get(name, 0.0) + (int(fields[11]) + int(fields[12])) / ticks
     total = time.process_time()
     spent['other'] = max(total - sum(spent.values()), 0.0)
@@ -165,8 +160,7 @@ def _cpu_shares(
     before: dict[str, float], after: dict[str, float], wall: float
 ) -> dict[str, float]:
     """Return the share of one core that each node took."""
-    names = [name for name in after if name.endswith('_node') or name == 'other']
-    return {name: (after[name] - before.get(name, 0.0)) / wall for name in sorted(names)}
+    return {name: (after[name] - before.get(name, 0.0)) / wall for name in sorted(after)}
 
 
 def _draw(heard: Heard, robot: Robot, output: Path, say: Console) -> list[str]:

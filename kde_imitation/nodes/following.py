@@ -54,7 +54,7 @@ class Heard:
             goals,
             1e-9 * (np.array(watcher.picture_times, dtype=np.int64) - start),
             [(1e-9 * (when - start), picture) for when, picture in watcher.pictures],
-            len(watcher.novel),
+            watcher.goals.empty,
         )
 
     def after(self, seconds: float) -> Heard:

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from kde_imitation.imitation import ImitationModel
-from kde_imitation.nodes.base import SENSOR, ImitationNode
+from kde_imitation.nodes.base import SENSOR
 from kde_imitation.nodes.diagnostics import OK
 from kde_imitation.nodes.messages import embedding_message, read_vector, vector_message
-from kde_imitation.nodes.model import MODEL, model_of
+from kde_imitation.nodes.model import ModelNode
 from kde_imitation.nodes.ros import Image
 
 __all__ = ['KdeRegressionNode']
 
 
-class KdeRegressionNode(ImitationNode):
+class KdeRegressionNode(ModelNode):
     """Gives the point of each feature vector in the embedding, and how novel the vector is.
 
     `pose_embedding` carries the novelty as its last value: what may be acted on and whether it
@@ -23,7 +23,6 @@ class KdeRegressionNode(ImitationNode):
     """
 
     NAME = 'kde_regression_node'
-    PARAMETERS = (MODEL,)
 
     def __init__(
         self,
@@ -31,8 +30,7 @@ class KdeRegressionNode(ImitationNode):
         model: ImitationModel | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(parameters, **options)
-        self._model = model_of(self) if model is None else model
+        super().__init__(parameters, model, **options)
         self._last_novelty = float('nan')
         self._embedding = self.create_publisher(Image, 'pose_embedding', SENSOR)
         self._novelty = self.create_publisher(Image, 'novelty', SENSOR)
@@ -43,8 +41,8 @@ class KdeRegressionNode(ImitationNode):
         return {'novelty': f'{self._last_novelty:.3f}'}
 
     def _on_features(self, message: Image) -> None:
-        vector = read_vector(message, 'pose_features', self._model.vector_size)
-        found = self._model.embed(vector)
+        vector = read_vector(message, 'pose_features', self.model.vector_size)
+        found = self.model.embed(vector)
         novelty = self._last_novelty = float(found.novelty)
         self._embedding.publish(embedding_message(found.point, novelty, message.header))
         self._novelty.publish(vector_message([novelty], message.header))

@@ -125,6 +125,12 @@ _ARGUMENTS = {
     ),
     'elbow': _Argument('', "Joint of another arm that is its elbow, for a teach-in's training."),
     'wrist': _Argument('', "Joint of another arm that is its wrist, for a teach-in's training."),
+    'keep_off_mount': _Argument(
+        'auto',
+        "Whether the arm is kept off the wall or floor that it is mounted on; 'auto' says yes to "
+        'a real arm, while simulated ones have no wall and may reach behind their base.',
+        ('auto', *_SWITCH),
+    ),
     'controllers': _Argument(
         '', 'Parameters of the controllers inside Gazebo; empty for those of the PA-10.'
     ),
@@ -132,6 +138,8 @@ _ARGUMENTS = {
         '', 'YAML file with parameters of the nodes; it goes before all other settings.'
     ),
     'rviz': _Argument('true', 'Show the arm in RViz.', _SWITCH),
+    'viewer': _Argument('false', 'Serve a web page that shows what the nodes do.', _SWITCH),
+    'viewer_port': _Argument('8080', 'Port of that page; the next free one if it is taken.'),
     'record': _Argument('', 'Folder for a recording of all topics; empty for none.'),
     'gui': _Argument(
         'true', "Open a window: sliders that move the joints, or Gazebo's own.", _SWITCH
@@ -147,6 +155,13 @@ _ARGUMENTS = {
         '0.0', 'Seconds after which a pair is stored by itself; 0 waits for ~/capture.'
     ),
 }
+
+STACK = (
+    *('arm', 'source', 'enable', 'keep_off_mount', 'interface', 'commands'),
+    *('prefix', 'lengths', 'mount', 'urdf', 'tip', 'limits', 'controllers'),
+    *('namespace', 'params', 'rviz', 'viewer', 'viewer_port', 'record'),
+)
+"""Arguments that `stack` takes."""
 
 Value = Mapping[str, str]
 
@@ -350,8 +365,10 @@ def pictures(value: Value) -> list[tuple[str, str]]:
 
 
 def stack(value: Value, nodes: Sequence[Any]) -> list[Any]:
-    """Return nodes with all that a moving arm needs: pictures, the arm, RViz, a recording."""
+    """Return nodes with all that a moving arm needs: pictures, the arm, views, a recording."""
     inside = [*_camera(value), *nodes, *_arm(value)]
+    if value['viewer'] == 'true':
+        inside.append(_viewer(value))
     if value['rviz'] == 'true':
         inside.append(rviz('imitation.rviz', picture_topic(value['source'])))
     simulated_time = value['arm'] == 'gazebo'
@@ -364,12 +381,25 @@ def _camera(value: Value) -> list[Any]:
     return [node('camera_node', value, {'source': text(value['source'])})]
 
 
+def _viewer(value: Value) -> Any:
+    port = value['viewer_port']
+    if not port.isdecimal():
+        raise BadInput(f'viewer_port is {port!r}, but must be a number, as in viewer_port:=8080.')
+    parameters = {**arm_parameters(value), 'port': int(port)}
+    return node('viewer_node', value, parameters, pictures(value))
+
+
+def _chosen(value: str, auto: bool) -> bool:
+    """Return whether a switch is on; 'auto' leaves it to us."""
+    return auto if value == 'auto' else value == 'true'
+
+
 def _arm(value: Value) -> list[Any]:
     """Return the controller, and the arm where it is simulated by a node."""
     parameters, kind = arm_parameters(value), value['interface']
     commands = [(COMMANDS[kind], value['commands'])]
     limits = str(_file(value['limits'], 'limits')) if value['limits'] else ''
-    enable = value['arm'] != 'real' if value['enable'] == 'auto' else value['enable'] == 'true'
+    real = value['arm'] == 'real'
     made = [
         node(
             'arm_controller_node',
@@ -378,7 +408,8 @@ def _arm(value: Value) -> list[Any]:
                 **parameters,
                 'limits': text(limits),
                 'command_interface': kind,
-                'enable_at_start': enable,
+                'enable_at_start': _chosen(value['enable'], auto=not real),
+                'keep_off_mount': _chosen(value['keep_off_mount'], auto=real),
             },
             commands,
         )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kde_imitation.imitation import ImitationModel
-from kde_imitation.nodes.base import SENSOR, ImitationNode
+from kde_imitation.nodes.base import SENSOR
 from kde_imitation.nodes.diagnostics import OK
 from kde_imitation.nodes.messages import (
     nanoseconds,
@@ -18,7 +18,7 @@ from kde_imitation.nodes.messages import (
     read_picture,
     vector_message,
 )
-from kde_imitation.nodes.model import MODEL, model_of
+from kde_imitation.nodes.model import ModelNode
 from kde_imitation.nodes.ros import Header, Image
 
 __all__ = ['PoseFeatureNode']
@@ -26,7 +26,7 @@ __all__ = ['PoseFeatureNode']
 _OUTLINE, _BOX = (40, 200, 80), (240, 160, 30)
 
 
-class PoseFeatureNode(ImitationNode):
+class PoseFeatureNode(ModelNode):
     """Looks at each picture and gives its feature vector, with the picture's stamp.
 
     A picture without a person gives a vector of zeros, so that everything behind learns of it at
@@ -34,7 +34,6 @@ class PoseFeatureNode(ImitationNode):
     """
 
     NAME = 'pose_feature_node'
-    PARAMETERS = (MODEL,)
 
     def __init__(
         self,
@@ -42,8 +41,7 @@ class PoseFeatureNode(ImitationNode):
         model: ImitationModel | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(parameters, **options)
-        self._model = model_of(self) if model is None else model
+        super().__init__(parameters, model, **options)
         self._without = 0
         self._features = self.create_publisher(Image, 'pose_features', SENSOR)
         self._debug = {
@@ -62,7 +60,7 @@ class PoseFeatureNode(ImitationNode):
         if not nanoseconds(header.stamp):
             # Of a camera that does not say when: the best guess is now.
             header = Header(stamp=self.stamp(), frame_id=header.frame_id)
-        seen = self._model.look(read_picture(message))
+        seen = self.model.look(read_picture(message))
         self._features.publish(vector_message(seen.vector, header))
         if seen.found:
             self.report.state(OK, 'There is a person.')

@@ -11,18 +11,18 @@ from kde_imitation.checks import Floats, as_postures
 from kde_imitation.errors import BadInput
 from kde_imitation.imitation import ImitationModel
 from kde_imitation.nodes.arm import ARM_PARAMETERS, Arm
-from kde_imitation.nodes.base import RELIABLE, ImitationNode
+from kde_imitation.nodes.base import RELIABLE, Polled
 from kde_imitation.nodes.diagnostics import OK, WARN
 from kde_imitation.nodes.markers import goal_markers
 from kde_imitation.nodes.messages import read_embedding, read_joint_state, trajectory_message
-from kde_imitation.nodes.model import MODEL, model_of
+from kde_imitation.nodes.model import MODEL, ModelNode
 from kde_imitation.nodes.parameters import Parameter
 from kde_imitation.nodes.ros import Header, Image, JointState, JointTrajectory, MarkerArray
 
 __all__ = ['PreimageNode']
 
 
-class PreimageNode(ImitationNode):
+class PreimageNode(ModelNode):
     """Finds the posture of each point, starting from where the arm is.
 
     `joint_path` goes from there to the goal and has the picture's stamp. For a novel picture it
@@ -57,8 +57,7 @@ class PreimageNode(ImitationNode):
         model: ImitationModel | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(parameters, **options)
-        self.model = model_of(self) if model is None else model
+        super().__init__(parameters, model, **options)
         self._arm = Arm.of(self)
         self.names = self._arm.names
         if len(self.names) != self.model.joints:
@@ -70,9 +69,8 @@ class PreimageNode(ImitationNode):
         self._novel = 0
         self._path = self.create_publisher(JointTrajectory, 'joint_path', RELIABLE)
         self._markers = self.create_publisher(MarkerArray, 'markers', RELIABLE)
-        self.create_subscription(
-            JointState, 'joint_states', self.guarded(self._on_joint_state), RELIABLE
-        )
+        self._joint_states = Polled(self, JointState, 'joint_states')
+        self._receive = self.guarded(self._on_joint_state)
         self.newest(Image, 'pose_embedding', self._on_embedding)
 
     def diagnosis(self) -> Mapping[str, str]:
@@ -92,6 +90,8 @@ class PreimageNode(ImitationNode):
             self._path.publish(trajectory_message(self.names, [], [], header))
             self.report.state(WARN, 'The picture is unlike the demonstrations: no goal.')
             return
+        for state in self._joint_states.take():
+            self._receive(state)
         start = self._posture
         goal = as_postures('The goal', self.model.solve(point, start), len(self.names))
         path = goal[None] if start is None else np.stack([start, goal])

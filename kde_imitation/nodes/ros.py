@@ -18,6 +18,7 @@ try:
         ParameterDescriptor,
         SetParametersResult,
     )
+    from rclpy.callback_groups import CallbackGroup
     from rclpy.clock import Clock, ClockType
     from rclpy.duration import Duration as RosDuration
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -46,6 +47,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 __all__ = [
+    'CallbackGroup',
     'CameraInfo',
     'Clock',
     'ClockMessage',

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kde_imitation.checks import Floats
-from kde_imitation.nodes.base import RELIABLE, SENSOR, ImitationNode
+from kde_imitation.nodes.base import SENSOR, ImitationNode
 from kde_imitation.nodes.messages import (
     command_stamp,
     nanoseconds,
@@ -33,33 +32,60 @@ KEPT = 5
 
 
 class Track:
-    """Values that came in one after the other, each with a time and the stamp of its picture."""
+    """Messages that came in one after the other, read only when they are asked for.
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, int, Floats]] = []
-        self._lock = threading.Lock()
+    Parameters
+    ----------
+    message_type : type of the messages
+    read : function
+        Takes a message; returns the stamp of its picture in nanoseconds, and its values (n,), or
+        None where it has none.
 
-    def add(self, now: int, stamp: int, value: npt.ArrayLike) -> None:
-        """Keep a value; times in nanoseconds."""
-        with self._lock:
-            self._rows.append((now, stamp, np.array(value, dtype=np.float64)))
+    Attributes
+    ----------
+    empty : int
+        Messages without values among those last read.
+    """
+
+    def __init__(self, message_type: Any, read: Callable[[Any], tuple[int, Any]]) -> None:
+        self._type, self._read = message_type, read
+        self._came: list[tuple[int, bytes]] = []
+        self.empty = 0
+
+    def add(self, now: int, content: bytes) -> None:
+        """Keep a message as it came, and when."""
+        self._came.append((now, content))
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._came)
 
-    def arrays(self, start: int) -> tuple[Floats, Floats, Floats]:
-        """Return times and stamps (n,) in seconds after a start, and the values (n, …)."""
-        with self._lock:
-            rows = list(self._rows)
+    def arrays(self, start: int, last: int | None = None) -> tuple[Floats, Floats, Floats]:
+        """Return times and stamps (n,) in seconds after a start, and the values (n, …).
+
+        Parameters
+        ----------
+        start : int
+            Nanoseconds.
+        last : int, optional
+            Read only so many, the newest.
+        """
+        rows = [
+            (now, *self._read(deserialize_message(content, self._type)))
+            for now, content in self._came[-last if last else 0 :]
+        ]
+        read, rows = len(rows), [row for row in rows if row[2] is not None]
+        self.empty = read - len(rows)
         if not rows:
             return np.empty(0), np.empty(0), np.empty((0, 0))
         times, stamps, values = zip(*rows)
         begun = np.array(times, dtype=np.int64) - start, np.array(stamps, dtype=np.int64) - start
-        return 1e-9 * begun[0], 1e-9 * begun[1], np.stack(values)
+        return 1e-9 * begun[0], 1e-9 * begun[1], np.array(values, dtype=np.float64)
 
 
 class WatcherNode(ImitationNode):
     """Keeps commands, joint states, goals and some pictures, for a report.
+
+    It takes messages as bytes, so that watching costs the watched as little as can be.
 
     Parameters
     ----------
@@ -77,38 +103,42 @@ class WatcherNode(ImitationNode):
     ) -> None:
         super().__init__(parameters, **options)
         self.names = names
-        self.commands, self.states, self.goals = Track(), Track(), Track()
-        self.novel: list[int] = []
+        self.commands = self._track(
+            Float64MultiArray, 'position_controller/commands', self._read_command
+        )
+        self.states = self._track(JointState, 'joint_states', self._read_state)
+        self.goals = self._track(JointTrajectory, 'joint_path', self._read_goal)
         self.picture_times: list[int] = []
-        self.pictures: list[tuple[int, npt.NDArray[np.uint8]]] = []
-        self.create_subscription(
-            Float64MultiArray, 'position_controller/commands', self._on_command, 50
-        )
-        self.create_subscription(JointState, 'joint_states', self._on_state, 50)
-        self.create_subscription(
-            JointTrajectory, 'joint_path', self.guarded(self._on_path), RELIABLE
-        )
-        # Bytes come in quickly; only pictures that are kept are made into messages.
-        self.create_subscription(
-            Image, 'image_raw', self.guarded(self._on_picture), SENSOR, raw=True
-        )
+        self._pictures: list[tuple[int, bytes]] = []
+        self.create_subscription(Image, 'image_raw', self._on_picture, SENSOR, raw=True)
 
-    def _on_command(self, message: Float64MultiArray) -> None:
-        self.commands.add(self.now(), command_stamp(message) or 0, message.data)
+    def _track(self, kind: Any, topic: str, read: Callable[[Any], tuple[int, Any]]) -> Track:
+        track = Track(kind, read)
+        self.create_subscription(
+            kind, topic, lambda content: track.add(self.now(), content), 50, raw=True
+        )
+        return track
 
-    def _on_state(self, message: JointState) -> None:
-        q = read_joint_state(message, self.names)
-        self.states.add(self.now(), nanoseconds(message.header.stamp), q)
+    def _read_command(self, message: Float64MultiArray) -> tuple[int, Any]:
+        return command_stamp(message) or 0, message.data
 
-    def _on_path(self, message: JointTrajectory) -> None:
+    def _read_state(self, message: JointState) -> tuple[int, Any]:
+        return nanoseconds(message.header.stamp), read_joint_state(message, self.names)
+
+    def _read_goal(self, message: JointTrajectory) -> tuple[int, Any]:
         path, _ = read_trajectory(message, self.names)
-        if len(path) == 0:
-            self.novel.append(self.now())
-        else:
-            self.goals.add(self.now(), nanoseconds(message.header.stamp), path[-1])
+        return nanoseconds(message.header.stamp), path[-1] if len(path) else None
 
     def _on_picture(self, content: bytes) -> None:
         now = self.now()
         self.picture_times.append(now)
         if len(self.picture_times) % KEPT == 1:
-            self.pictures.append((now, read_picture(deserialize_message(content, Image))))
+            self._pictures.append((now, content))
+
+    @property
+    def pictures(self) -> list[tuple[int, npt.NDArray[np.uint8]]]:
+        """Return the pictures that were kept, each with the time at which it came."""
+        return [
+            (when, read_picture(deserialize_message(content, Image)))
+            for when, content in self._pictures
+        ]

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.control import SelfCollisionGuard
+from kde_imitation.control.collision import MountingPlane
 from kde_imitation.errors import BadInput
 from kde_imitation.kinematics.chain import Chain
 
@@ -21,8 +22,8 @@ _NEAR_BASE = 2
 class Router:
     """Finds ways between postures: straight ones, or by way of a home posture.
 
-    The arm must touch neither itself nor what it is mounted on, the wall or the floor: the plane
-    through its base at right angles to the base's z axis.
+    The arm must touch neither itself nor what it is mounted on, the wall or the floor: a
+    `control.collision.MountingPlane`.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Router:
         Without it, links may touch each other.
     clearance : float
         How far joints and hand stay from the plane, metres; 0 for an arm that may reach behind
-        its base.
+        its base. A guard that keeps off the mount keeps the links' shapes off it as well.
     """
 
     def __init__(
@@ -84,8 +85,8 @@ class Router:
         """Return how far the arm is from the plane in postures (k, n), metres (k,)."""
         if not self.clearance or len(self.chain.names) <= _NEAR_BASE:
             return np.full(len(postures), np.inf)
-        points = self.chain.link_positions(postures)[:, _NEAR_BASE:, 2]
-        return np.asarray(points.min(axis=1))
+        points = self.chain.link_positions(postures)[:, _NEAR_BASE:]
+        return np.asarray(MountingPlane.heights(points).min(axis=1))
 
     def _free(self, a: Floats, b: Floats) -> bool:
         count = int(np.ceil(np.abs(b - a).max() / _SPACING)) + 1
