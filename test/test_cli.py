@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from kde_imitation import cli
 from kde_imitation.benchmarks import report
@@ -104,3 +105,16 @@ def test_the_back_end_can_be_chosen(choice, expected):
     assert expected in done.stdout + done.stderr
     assert (done.returncode == 0) == (choice == 'numpy')
     assert 'Traceback' not in done.stderr
+
+
+def test_a_legend_below_leaves_the_axes_their_room():
+    figure = Figure(figsize=(6, 3))
+    for axes in figure.subplots(1, 2):
+        axes.plot([0, 1], label='rising')
+        axes.set_xlabel('time')
+    report.legend_below(figure, ncols=2)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().y0 > 0
+    for axes in figure.axes:
+        assert axes.get_tightbbox().y0 >= legend.get_window_extent().y1

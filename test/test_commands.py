@@ -262,14 +262,14 @@ def test_predict_runs_as_a_program_and_says_where_nobody_is(place, tmp_path):
 def test_predict_of_a_movement_smooths_it(place, tmp_path):
     folder = tmp_path / 'moving'
     folder.mkdir()
-    for number in range(100, 112):
+    for number in range(100, 160):
         shutil.copy(FREE / f'{number:04d}.jpg', folder)
     steps = []
     for words in (['--sequence', 'no'], ['--sequence', 'yes']):
         call = ['predict', place / 'model.npz', folder, '--csv', tmp_path / 'out.csv', *words]
         assert cli.main([str(word) for word in call]) == 0
         q = [[float(row[f'q{i}']) for i in range(1, 8)] for row in table(tmp_path / 'out.csv')]
-        assert len(q) == 12
+        assert len(q) == 60
         steps.append(np.square(np.diff(q, axis=0)).sum())
     assert steps[1] < steps[0]
 

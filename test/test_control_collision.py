@@ -69,6 +69,10 @@ def mujoco_distances(postures, pairs, far):
     return np.array(found)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, mujoco.__version__.split('.')[:2])) < (3, 12),
+    reason='MuJoCo before 3.12 gives the distance 0 for some shapes that are apart',
+)
 def test_distances_are_those_of_mujoco(guard, postures, distances):
     far = 0.3
     expected = mujoco_distances(postures[::4], guard.checked, far)

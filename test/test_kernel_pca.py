@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as PeerKernelPCA
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -217,6 +217,15 @@ def test_what_cannot_be_used_is_named(pca, data, message):
 def test_missing_values_are_refused():
     with pytest.raises(ValueError, match='NaN'):
         KernelPCA().fit(np.where(X > 1, np.nan, X))
+
+
+def test_folds_cut_rows_and_columns_of_a_precomputed_matrix():
+    gram, y = rbf_kernel(X, gamma=0.2), X[:, 0]
+    by_matrix = make_pipeline(KernelPCA('precomputed', 6), Ridge(1.0))
+    by_points = make_pipeline(KernelPCA(Gaussian(0.2), 6), Ridge(1.0))
+    np.testing.assert_allclose(
+        cross_val_score(by_matrix, gram, y), cross_val_score(by_points, X, y), rtol=1e-6
+    )
 
 
 def test_a_precomputed_residual_asks_for_the_diagonal():

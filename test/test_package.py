@@ -169,6 +169,17 @@ def test_the_manifest_names_every_package_that_launch_files_use(manifest: Packag
         assert used - named - set(sys.stdlib_module_names) == set(), path.name
 
 
+def test_c_code_in_cython_sources_is_ascii() -> None:
+    """Cython 3.0, which Ubuntu 24.04 has, cannot write other letters into its C file."""
+    blocks = [
+        (path.name, code)
+        for path in sorted((ROOT / PACKAGE / 'kernels').glob('*.p[xy][ix]'))
+        for code in re.findall(r'cdef extern from \*:\s*"""(.*?)"""', path.read_text(), re.DOTALL)
+    ]
+    assert len(blocks) >= 5
+    assert [name for name, code in blocks if not code.isascii()] == []
+
+
 # --- rooms -----------------------------------------------------------------------------------
 
 

@@ -280,7 +280,9 @@ def test_progress_shows_a_bar_and_changes_no_result(capsys):
     for method in METHODS:
         for chunk in (None, 20):
             quiet = reduce(expansion, method, max_points=10, chunk=chunk)
+            assert capsys.readouterr() == ('', '')
             loud = reduce(expansion, method, max_points=10, chunk=chunk, progress=True)
+            capsys.readouterr()
             np.testing.assert_array_equal(quiet.errors, loud.errors)
 
 

@@ -79,14 +79,14 @@ def save_picture(figure: Figure, pictures: Path, name: str) -> None:
 
 
 def legend_below(figure: Figure, *entries: Any, **options: Any) -> None:
-    """Put a legend under all axes of a figure whose layout is constrained.
+    """Put a legend under all axes of a figure, and let these share the room above it.
 
     Arguments are those of `Figure.legend`. Its own places outside the axes came with Matplotlib
     3.7; this needs 3.6.
     """
     legend = figure.legend(*entries, loc='lower center', **options)
     top = legend.get_window_extent().y1 / figure.bbox.height
-    figure.get_layout_engine().set(rect=(0.0, top, 1.0, 1.0 - top))
+    figure.set_layout_engine('constrained', rect=(0.0, top, 1.0, 1.0 - top))
 
 
 def timings(calls: dict[str, Callable[[], object]], repeats: int = 200) -> dict[str, np.ndarray]:

@@ -31,8 +31,10 @@ def progress_bars() -> Iterator[Tell]:
     The bars go to a terminal on standard error; into a file or a pipe nothing is written.
     """
     console = Console(stderr=True)
+    # Rich 13.7 ends even a bar that is not shown with an empty line.
+    console.quiet = not console.is_terminal
     columns = (TextColumn('{task.description:<34}'), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+    with Progress(*columns, console=console, disable=console.quiet) as bars:
         known: dict[str, TaskID] = {}
 
         def tell(what: str, share: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import coal
 import numpy as np
 import numpy.typing as npt
 import pinocchio as pin
@@ -59,7 +60,7 @@ class MountingPlane:
 
     def shape(self) -> Any:
         """Return all that is behind the plane, as a shape that stands still."""
-        behind = pin.coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0)
+        behind = coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0)
         return pin.GeometryObject(self.name, 0, 0, pin.SE3(self.placement), behind)
 
 

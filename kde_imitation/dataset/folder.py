@@ -249,5 +249,8 @@ class Dataset:
         return (self.image(index) for index in self._shown(indices, progress))
 
     def _shown(self, indices: Sequence[int], progress: bool) -> Iterator[int]:
-        what = f'Reading {self.folder.name}'
-        yield from track(indices, what, console=Console(stderr=True), disable=not progress)
+        if progress:
+            what = f'Reading {self.folder.name}'
+            yield from track(indices, what, console=Console(stderr=True))
+        else:
+            yield from indices

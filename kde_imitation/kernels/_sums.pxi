@@ -63,7 +63,7 @@ cdef extern from *:
         return e * power.real;
     }
 
-    /* sum (32,) = Σ_s of an expression in a = x_s and b = p_s, over `count` slots in runs of RUN:
+    /* sum (32,) of an expression in a = x_s and b = p_s over s, `count` slots in runs of RUN:
        single precision adds up no more than that before it goes over to double. */
     #define KDE_SUM(TYPE, RUN, EXPRESSION)                                                      \\
         for (s = 0; s < count; s += RUN) {                                                      \\

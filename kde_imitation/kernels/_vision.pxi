@@ -53,7 +53,7 @@ cdef extern from *:
         }
     }
 
-    /* overlap (32,) = Σ_j min(x_j, w_j) for a block of 32 words, (bins, 32). */
+    /* overlap (32,): the sum over j of min(x_j, w_j), for a block of 32 words, (bins, 32). */
     KDE_CLONES void kde_overlaps(Py_ssize_t bins, const uint16_t* KDE_RESTRICT x,
                                  const uint16_t* KDE_RESTRICT words,
                                  uint16_t* KDE_RESTRICT overlap)

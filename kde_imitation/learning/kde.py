@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput
@@ -23,6 +23,7 @@ from kde_imitation.learning.landmarks import choose_landmarks
 from kde_imitation.learning.mrs import MRS
 from kde_imitation.learning.preimage import Flags, Ints, PreImage, PreImages
 from kde_imitation.learning.reduced_set import ReductionPath, reduce
+from kde_imitation.learning.sklearn_versions import validate_data
 
 # Directions of the regression weaker than this, relative to the strongest, are rounding.
 RANK_TOLERANCE = 1e-10
@@ -40,7 +41,7 @@ class CombinationPreImage(PreImage):
         return x, np.zeros(len(x), dtype=np.intp), exact
 
 
-class KernelDependencyEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class KernelDependencyEstimator(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Learn a map between sets that kernels describe.
 
     Parameters
@@ -234,9 +235,3 @@ class KernelDependencyEstimator(RegressorMixin, BaseEstimator):  # type: ignore[
             n_points=n_points, max_error=max_error, on=self.full_expansion_.points
         )
         return path
-
-    def __sklearn_tags__(self) -> Any:
-        """Say that several outputs are welcome."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

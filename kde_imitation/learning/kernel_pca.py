@@ -10,12 +10,13 @@ import numpy.typing as npt
 from scipy.linalg import eigh_tridiagonal
 from scipy.linalg.lapack import dormqr, dsytrd, dsytrd_lwork
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kde_imitation.checks import Floats, as_floats
 from kde_imitation.errors import BadInput
 from kde_imitation.kernels.base import Expansion, Kernel
 from kde_imitation.kernels.vectors import Linear
+from kde_imitation.learning.sklearn_versions import validate_data
 
 KernelFunction = Callable[[Floats, Floats], npt.ArrayLike]
 Axes = tuple[Floats, Floats, Floats]
@@ -90,7 +91,9 @@ def principal_axes(centred: Floats, choose: Callable[[Floats], int]) -> Axes:
     reflectors, diagonal, beside, factors, _ = dsytrd(
         centred.T, lower=1, lwork=int(work), overwrite_a=1
     )
-    all_values = eigh_tridiagonal(diagonal, beside, eigvals_only=True)[::-1]
+    # Named, because SciPy 1.11 would choose a driver that needs as much room again.
+    every = eigh_tridiagonal(diagonal, beside, eigvals_only=True, lapack_driver='sterf')
+    all_values = every[::-1]
     r = choose(all_values)
     # For few vectors inverse iteration, which takes no more room than they do.
     driver = 'stebz' if 4 * r <= n else 'stemr'
@@ -359,5 +362,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_tags__(self) -> object:
         """Say that a precomputed kernel comes in pairs, so that folds cut rows and columns."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == 'precomputed'
+        tags.input_tags.pairwise = self._more_tags()['pairwise']
         return tags
+
+    def _more_tags(self) -> dict[str, bool]:
+        """Say the same to scikit-learn before 1.6."""
+        return {'pairwise': isinstance(self.kernel, str) and self.kernel == 'precomputed'}

@@ -10,11 +10,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput
 from kde_imitation.learning.mrs_problem import Anchor, Problem
+from kde_imitation.learning.sklearn_versions import validate_data
 from kde_imitation.learning.stiefel import Descent, Point, descend
 
 ALPHAS = (0.25, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput
 from kde_imitation.learning.mrs import RankRegression, check_rank, generator
 from kde_imitation.learning.mrs_problem import Problem
+from kde_imitation.learning.sklearn_versions import validate_data
 from kde_imitation.learning.stiefel import Geodesic, random_tangent
 
 # The share of proposals to accept that a random walk in a few dimensions is best served by.

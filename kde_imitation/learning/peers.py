@@ -70,6 +70,10 @@ class PrincipalComponentRegression(_Peer):
         tags.regressor_tags.poor_score = True
         return tags
 
+    def _more_tags(self) -> dict[str, bool]:
+        """Say the same to scikit-learn before 1.6."""
+        return {'poor_score': True}
+
 
 class PLS(_Peer):
     """Partial least squares (section 2.3.3): the one of scikit-learn, not scaled.

@@ -290,8 +290,8 @@ def _survivors(
     count = -(-n // chunk)
     each = -(-(chunk if most is None else 3 * most) // count)
     kept = []
-    parts = track(range(count), description='chunks', transient=True, disable=not progress)
-    for part in parts:
+    parts = range(count)
+    for part in track(parts, 'chunks', transient=True) if progress else parts:
         places = np.arange(part, n, count)
         piece = target.subset(places)
         if method == 'pursuit':

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from rich.console import Console
 from rich.progress import Progress
 from scipy.linalg import cho_factor, cho_solve
 
@@ -169,6 +170,11 @@ def _jump(size: int) -> float:
     return 2.0 + 0.15 * size
 
 
+def _bar(shown: bool) -> Progress:
+    """Return a bar that leaves nothing behind, not even the empty line of Rich 13.7."""
+    return Progress(transient=True, disable=not shown, console=Console(quiet=not shown))
+
+
 def l1_supports(
     target: Target, max_points: int | None = None, progress: bool = False
 ) -> Iterator[Indices]:
@@ -181,7 +187,7 @@ def l1_supports(
     largest = 2.0 * float(_sizes(target.inner, True).max())
     beta = np.zeros_like(target.inner)
     size, penalty, step = 0, largest, 0.05
-    with Progress(transient=True, disable=not progress) as bar:
+    with _bar(progress) as bar:
         task = bar.add_task('ℓ1 path', total=limit)
         while penalty > L1_LEAST * largest:
             trial = penalty * np.exp(-step)
@@ -260,7 +266,7 @@ def l0_supports(
             if len(kept) >= 2 * max_points:
                 support = kept
                 break
-    with Progress(transient=True, disable=not progress) as bar:
+    with _bar(progress) as bar:
         task = bar.add_task('ℓ0 path', total=len(support))
         ratio = np.sqrt(2.0)
         while penalty < 2.0 * largest and len(support) > 1:

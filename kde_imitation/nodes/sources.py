@@ -138,7 +138,11 @@ class Device:
         }
         self._capture: Any = None
         # A missing camera is tried again and again; OpenCV would complain each time.
-        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+        if hasattr(cv2, 'setLogLevel'):
+            # Before version 5.
+            cv2.setLogLevel(0)
+        else:
+            cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
     def open(self) -> bool:
         """Try to open it, and say whether that went well."""

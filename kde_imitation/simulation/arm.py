@@ -277,7 +277,7 @@ def _add_servos(mujoco: Any, spec: Any, chain: Chain, rotors: Floats, gains: Flo
     for joint, rotor in zip(spec.joints, rotors, strict=True):
         joint.armature = rotor
     for name, gain, effort in zip(chain.names, gains, chain.effort, strict=True):
-        limited = np.isfinite(effort)
+        limited = bool(np.isfinite(effort))
         spec.add_actuator(
             name=name,
             target=name,
