@@ -115,10 +115,8 @@ class Braking:
 def _advance(state: Floats, jerk: Floats, t: Floats | float) -> Floats:
     """Return (3, n) position, speed, acceleration after t seconds of constant jerk."""
     q, speed, acceleration = state
-    return np.stack(
-        [
-            q + t * (speed + t * (acceleration / 2.0 + t * jerk / 6.0)),
-            speed + t * (acceleration + t * jerk / 2.0),
-            acceleration + t * jerk,
-        ]
-    )
+    bent, after = t * jerk, np.empty_like(state)
+    after[0] = q + t * (speed + t * (acceleration / 2.0 + bent / 6.0))
+    after[1] = speed + t * (acceleration + bent / 2.0)
+    after[2] = acceleration + bent
+    return after

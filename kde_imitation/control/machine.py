@@ -341,7 +341,7 @@ class ArmController:
             self._engaged = False
         moved_away = self.state is State.STOPPED and error > self.settings.tracking_tolerance
         send = self._engaged and not (resting and (self._silent or moved_away))
-        self._sent = np.roll(self._sent, 1, axis=0)
+        self._sent[1:] = self._sent[:-1]
         self._sent[0] = self._tracker.q
         return self._command(send, error)
 

@@ -119,10 +119,10 @@ class ArmControllerNode(ImitationNode):
                 JointTrajectory, 'joint_trajectory_controller/joint_trajectory', RELIABLE
             )
         )
-        self._inputs = (
-            (Polled(self, JointState, 'joint_states'), self.guarded(self._on_joint_state)),
-            (Polled(self, JointTrajectory, 'joint_path'), self.guarded(self._on_path)),
-        )
+        self._joint_states = Polled(self, JointState, 'joint_states')
+        self._paths = Polled(self, JointTrajectory, 'joint_path')
+        self._receive_state = self.guarded(self._on_joint_state)
+        self._receive_path = self.guarded(self._on_path)
         self.create_service(SetBool, '~/enable', self._on_enable)
         self.create_service(Trigger, '~/stop', self._on_stop)
         self.create_timer(settings.period, self.guarded(self._step))
@@ -179,9 +179,7 @@ class ArmControllerNode(ImitationNode):
         self._stepped_at = time.monotonic()
         if self._ending and self.controller.state is not State.DISABLED:
             self.controller.stop()
-        for topic, receive in self._inputs:
-            for message in topic.take():
-                receive(message)
+        self._take_in()
         now = self.now()
         command = self.command = self.controller.step(1e-9 * now)
         if self._enable_soon and not self._ending:
@@ -195,6 +193,13 @@ class ArmControllerNode(ImitationNode):
         fine = moving or command.state is State.DISABLED
         self.report.state(OK if fine else WARN, f'{command.state.value}: {command.reason}')
         self.report.done(time.perf_counter() - began)
+
+    def _take_in(self) -> None:
+        """Give the controller what has come since the last period."""
+        for message, _ in self._joint_states.take():
+            self._receive_state(message)
+        for message, _ in self._paths.take():
+            self._receive_path(message)
 
     def _at_rest(self, command: Command, now: int) -> bool:
         """Whether the arm was asked to come to its end, and is there.

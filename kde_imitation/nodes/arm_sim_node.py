@@ -11,7 +11,7 @@ import numpy as np
 from kde_imitation.checks import Floats
 from kde_imitation.errors import BadInput, KdeImitationError
 from kde_imitation.nodes.arm import ARM_PARAMETERS, Arm
-from kde_imitation.nodes.base import LATCHED, RELIABLE, ImitationNode
+from kde_imitation.nodes.base import LATCHED, RELIABLE, ImitationNode, Polled
 from kde_imitation.nodes.diagnostics import ERROR, OK
 from kde_imitation.nodes.messages import read_command, read_trajectory, time_message
 from kde_imitation.nodes.parameters import Parameter
@@ -77,7 +77,8 @@ class ArmSimNode(ImitationNode):
     def __init__(self, parameters: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(parameters, **options)
         self._gives_time = bool(self.value('publish_clock'))
-        if self._gives_time and self.get_parameter('use_sim_time').value:
+        self._sim_time = bool(self.get_parameter('use_sim_time').value)
+        if self._gives_time and self._sim_time:
             raise BadInput(
                 'publish_clock and use_sim_time are both true, but the node that gives the time '
                 'cannot take it from others; set one of them to false.'
@@ -102,17 +103,15 @@ class ArmSimNode(ImitationNode):
         self._clock_topic = (
             self.create_publisher(ClockMessage, '/clock', RELIABLE) if self._gives_time else None
         )
-        self.create_subscription(
-            Float64MultiArray,
-            'position_controller/commands',
-            self.guarded(self._on_command),
-            RELIABLE,
-        )
-        self.create_subscription(
-            JointTrajectory,
-            'joint_trajectory_controller/joint_trajectory',
-            self.guarded(self._on_trajectory),
-            RELIABLE,
+        self._inputs = (
+            (
+                Polled(self, Float64MultiArray, 'position_controller/commands'),
+                self.guarded(self._on_command),
+            ),
+            (
+                Polled(self, JointTrajectory, 'joint_trajectory_controller/joint_trajectory'),
+                self.guarded(self._on_trajectory),
+            ),
         )
         self.create_service(Trigger, '~/reset', self._on_reset)
         clock = Clock(clock_type=ClockType.STEADY_TIME) if self._gives_time else self.get_clock()
@@ -134,24 +133,30 @@ class ArmSimNode(ImitationNode):
             raise BadInput(f'start has {len(start)} values, but the arm has {joints} joints.')
         self.arm.reset(np.broadcast_to(start, (joints,)))
         self._commanded_at: float | None = None
-        self._plan([self.arm.reference], [0.0])
+        self._plan([self.arm.reference], [0.0], self._simulated)
 
-    def _on_command(self, message: Float64MultiArray) -> None:
+    def _take_in(self) -> None:
+        """Plan by the commands that have come, from the time at which each did."""
+        for topic, receive in self._inputs:
+            for message, info in topic.take():
+                receive(message, self.now() if self._sim_time else info['received_timestamp'])
+
+    def _on_command(self, message: Float64MultiArray, came: int) -> None:
         command = read_command(message, len(self.arm.names))
-        self._plan([command], [self.value('command_period')])
+        self._plan([command], [self.value('command_period')], came)
         self._commanded_at = time.monotonic()
 
-    def _on_trajectory(self, message: JointTrajectory) -> None:
+    def _on_trajectory(self, message: JointTrajectory, came: int) -> None:
         path, times = read_trajectory(message, self.arm.names)
         if not len(path):
             path, times = self.arm.reference[None], np.zeros(1)
-        self._plan(path, times)
+        self._plan(path, times, came)
         self._commanded_at = time.monotonic()
 
-    def _plan(self, path: Any, times: Any) -> None:
-        """Let the reference go evenly from posture to posture, so many seconds from now."""
+    def _plan(self, path: Any, times: Any, came: int) -> None:
+        """Let the reference go evenly from posture to posture, each so long after an instant."""
         start = self._simulated
-        now = start if self._gives_time else max(self.now(), start)
+        now = start if self._gives_time else max(came, start)
         self._plan_times = np.concatenate([[0.0], 1e-9 * (now - start) + np.asarray(times)])
         self._plan_path = np.vstack([self.arm.reference, *path])
         self._plan_start = start
@@ -179,6 +184,7 @@ class ArmSimNode(ImitationNode):
     def _tick(self) -> None:
         """Bring the physics up to the present, and say where the arm is."""
         began = time.perf_counter()
+        self._take_in()
         steps = self._due_steps()
         if not steps:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -98,7 +99,6 @@ class ImitationNode(Node):  # type: ignore[misc]
             automatically_declare_parameters_from_overrides=True,
             **options,
         )
-        self._workers: list[Newest] = []
         self._said, self._said_at = '', -_SAY_AGAIN
         self._declared: Parameters | None = None
         try:
@@ -187,14 +187,6 @@ class ImitationNode(Node):  # type: ignore[misc]
 
         return call
 
-    def newest(
-        self, message_type: Any, topic: str, work: Callable[[Any], None], slow: bool = False
-    ) -> Newest:
-        """Subscribe to the newest message only; slow work gets a thread of its own."""
-        worker = Newest(self, message_type, topic, work, slow)
-        self._workers.append(worker)
-        return worker
-
     # --- the end ---
 
     def finished(self) -> bool:
@@ -202,81 +194,36 @@ class ImitationNode(Node):  # type: ignore[misc]
         return True
 
     def close(self) -> None:
-        """Stop the workers and take the node down."""
-        for worker in self._workers:
-            worker.close()
+        """Take the node down."""
         self.destroy_node()
 
 
 class Newest:
     """A subscription whose work is done on the newest message only.
 
-    Messages that were passed over are counted, as far as the middleware numbers messages. Work
-    that may be slow is done in a thread of its own: it keeps the node from nothing else, and what
-    it does not come to is counted with any middleware. Handing over takes half a millisecond, so
-    quick work is done at once.
+    While the work takes its time, the middleware keeps one message, the newest. Those that were
+    passed over are counted, as far as the middleware numbers messages.
     """
 
     def __init__(
-        self,
-        node: ImitationNode,
-        message_type: Any,
-        topic: str,
-        work: Callable[[Any], None],
-        slow: bool = False,
+        self, node: ImitationNode, message_type: Any, topic: str, work: Callable[[Any], None]
     ) -> None:
         self._node, self._work = node, node.guarded(work)
-        self._changed = threading.Condition()
-        self._waiting: Any = None
-        self._closed = False
-        self._dropped = 0
         self._number: int | None = None
-        self._thread: threading.Thread | None = None
         self.subscription = node.create_subscription(message_type, topic, self._receive, SENSOR)
-        if slow:
-            name = f'{node.get_name()} worker'
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
 
     def _receive(self, message: Any, info: Mapping[str, Any]) -> None:
         number = info.get('publication_sequence_number')
-        with self._changed:
-            if number is not None and self._number is not None and number > self._number + 1:
-                self._dropped += number - self._number - 1
-            self._number = number
-            if self._waiting is not None:
-                self._dropped += 1
-            self._waiting = message
-            self._changed.notify()
-        if self._thread is None:
-            self._do()
-
-    def _run(self) -> None:
-        while not self._closed:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._waiting is not None)
-            if not self._closed:
-                self._do()
-
-    def _do(self) -> None:
-        """Do the work on the message that waits, and note it."""
-        with self._changed:
-            message, self._waiting = self._waiting, None
-            dropped, self._dropped = self._dropped, 0
+        dropped = 0
+        if number is not None and self._number is not None:
+            dropped = max(number - self._number - 1, 0)
+        self._number = number
         began = time.perf_counter()
         self._work(message)
         share = time.perf_counter() - began
         stamp = nanoseconds(message.header.stamp)
         latency = 1e-9 * (self._node.now() - stamp) if stamp else None
         self._node.report.done(share, latency, dropped)
-
-    def close(self) -> None:
-        """End the thread; waits for the piece of work at hand."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(10.0)
 
 
 class _Asleep(CallbackGroup):  # type: ignore[misc]
@@ -300,20 +247,23 @@ class Polled:
     """
 
     def __init__(
-        self, node: ImitationNode, message_type: Any, topic: str, depth: int = 50
+        self, node: ImitationNode, message_type: Any, topic: str, qos: Any = 50, raw: bool = False
     ) -> None:
         self._subscription = node.create_subscription(
-            message_type, topic, lambda _: None, depth, callback_group=_Asleep()
+            message_type, topic, lambda _: None, qos, callback_group=_Asleep(), raw=raw
         )
 
-    def take(self) -> list[Any]:
-        """Return the messages that have come since the last time, the newest last."""
+    def take(self) -> list[tuple[Any, Mapping[str, Any]]]:
+        """Return the messages that have come since the last time, the newest last.
+
+        Each is with what the middleware knows of it, as its `received_timestamp`.
+        """
         subscription, taken = self._subscription, []
         with subscription.handle:
             while found := subscription.handle.take_message(
                 subscription.msg_type, subscription.raw
             ):
-                taken.append(found[0])
+                taken.append(found)
         return taken
 
 
@@ -374,6 +324,9 @@ class Spinner:
 
     def start(self) -> None:
         """Begin to run the nodes."""
+        # What is there now will stay; to look through it for refuse again takes 50 ms.
+        gc.collect()
+        gc.freeze()
         self._threads = [_Thread(node, self._context) for node in self._nodes]
 
     @property
@@ -398,3 +351,4 @@ class Spinner:
             thread.stop()
         for thread in self._threads:
             thread.close()
+        gc.unfreeze()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kde_imitation.imitation import ImitationModel
-from kde_imitation.nodes.base import SENSOR
+from kde_imitation.nodes.base import SENSOR, Newest
 from kde_imitation.nodes.diagnostics import OK
 from kde_imitation.nodes.messages import embedding_message, read_vector, vector_message
 from kde_imitation.nodes.model import ModelNode
@@ -34,7 +34,7 @@ class KdeRegressionNode(ModelNode):
         self._last_novelty = float('nan')
         self._embedding = self.create_publisher(Image, 'pose_embedding', SENSOR)
         self._novelty = self.create_publisher(Image, 'novelty', SENSOR)
-        self.newest(Image, 'pose_features', self._on_features)
+        Newest(self, Image, 'pose_features', self._on_features)
 
     def diagnosis(self) -> Mapping[str, str]:
         """Return how novel the last picture was."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kde_imitation.imitation import ImitationModel
-from kde_imitation.nodes.base import SENSOR
+from kde_imitation.nodes.base import SENSOR, Newest
 from kde_imitation.nodes.diagnostics import OK
 from kde_imitation.nodes.messages import (
     nanoseconds,
@@ -49,7 +49,7 @@ class PoseFeatureNode(ModelNode):
             'skin': self.create_publisher(Image, 'debug/skin', SENSOR),
             'overlay': self.create_publisher(Image, 'debug/overlay', SENSOR),
         }
-        self.newest(Image, 'image_raw', self._on_picture, slow=True)
+        Newest(self, Image, 'image_raw', self._on_picture)
 
     def diagnosis(self) -> Mapping[str, str]:
         """Return how many pictures had no person."""

@@ -11,7 +11,7 @@ from kde_imitation.checks import Floats, as_postures
 from kde_imitation.errors import BadInput
 from kde_imitation.imitation import ImitationModel
 from kde_imitation.nodes.arm import ARM_PARAMETERS, Arm
-from kde_imitation.nodes.base import RELIABLE, Polled
+from kde_imitation.nodes.base import RELIABLE, Newest, Polled
 from kde_imitation.nodes.diagnostics import OK, WARN
 from kde_imitation.nodes.markers import goal_markers
 from kde_imitation.nodes.messages import read_embedding, read_joint_state, trajectory_message
@@ -71,7 +71,7 @@ class PreimageNode(ModelNode):
         self._markers = self.create_publisher(MarkerArray, 'markers', RELIABLE)
         self._joint_states = Polled(self, JointState, 'joint_states')
         self._receive = self.guarded(self._on_joint_state)
-        self.newest(Image, 'pose_embedding', self._on_embedding)
+        Newest(self, Image, 'pose_embedding', self._on_embedding)
 
     def diagnosis(self) -> Mapping[str, str]:
         """Return how many pictures were too novel."""
@@ -90,7 +90,7 @@ class PreimageNode(ModelNode):
             self._path.publish(trajectory_message(self.names, [], [], header))
             self.report.state(WARN, 'The picture is unlike the demonstrations: no goal.')
             return
-        for state in self._joint_states.take():
+        for state, _ in self._joint_states.take():
             self._receive(state)
         start = self._posture
         goal = as_postures('The goal', self.model.solve(point, start), len(self.names))

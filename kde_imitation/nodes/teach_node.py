@@ -16,7 +16,7 @@ from kde_imitation.control import Answer, SelfCollisionGuard
 from kde_imitation.dataset import Recorder
 from kde_imitation.errors import BadInput
 from kde_imitation.nodes.arm import ARM_PARAMETERS, Arm
-from kde_imitation.nodes.base import LATCHED, RELIABLE, ImitationNode
+from kde_imitation.nodes.base import LATCHED, RELIABLE, ImitationNode, Newest
 from kde_imitation.nodes.diagnostics import ERROR, OK, WARN
 from kde_imitation.nodes.messages import read_joint_state, read_picture, trajectory_message
 from kde_imitation.nodes.parameters import Parameter
@@ -131,7 +131,7 @@ class TeachNode(ImitationNode):
         self.create_subscription(
             JointState, 'joint_states', self.guarded(self._on_joint_state), RELIABLE
         )
-        self.newest(Image, 'image_raw', self._on_picture)
+        Newest(self, Image, 'image_raw', self._on_picture)
         for name, act in self._actions().items():
             self.create_service(Trigger, f'~/{name}', self._service(act))
         self.create_timer(_PERIOD, self.guarded(self._step))

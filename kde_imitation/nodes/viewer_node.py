@@ -8,7 +8,7 @@ from typing import Any
 
 from kde_imitation.errors import BadInput
 from kde_imitation.nodes.arm import ARM_PARAMETERS, Arm
-from kde_imitation.nodes.base import RELIABLE, ImitationNode
+from kde_imitation.nodes.base import RELIABLE, ImitationNode, Newest
 from kde_imitation.nodes.diagnostics import OK
 from kde_imitation.nodes.messages import (
     nanoseconds,
@@ -94,9 +94,9 @@ class ViewerNode(ImitationNode):
             *(DiagnosticArray, '/diagnostics', self.guarded(self._on_diagnostics)),
             QoSProfile(depth=10),
         )
-        self.newest(Image, 'debug/overlay', self._on_overlay)
-        self.newest(Image, 'image_raw', self._on_picture)
-        self.newest(Image, 'pose_embedding', self._on_embedding)
+        Newest(self, Image, 'debug/overlay', self._on_overlay)
+        Newest(self, Image, 'image_raw', self._on_picture)
+        Newest(self, Image, 'pose_embedding', self._on_embedding)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(1.0 / self.value('rate'), self.guarded(self._show), clock=steady)
         self.get_logger().info(f'The page is at {self.page.address}')

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kde_imitation.checks import Floats
-from kde_imitation.nodes.base import SENSOR, ImitationNode
+from kde_imitation.nodes.base import ImitationNode, Polled
 from kde_imitation.nodes.messages import (
     command_stamp,
     nanoseconds,
@@ -22,6 +22,8 @@ from kde_imitation.nodes.ros import (
     Image,
     JointState,
     JointTrajectory,
+    QoSProfile,
+    ReliabilityPolicy,
     deserialize_message,
 )
 
@@ -29,6 +31,8 @@ __all__ = ['Track', 'WatcherNode']
 
 # Every so manieth picture is kept.
 KEPT = 5
+# Seconds between two looks; no more come in between than a queue holds.
+PERIOD = 0.1
 
 
 class Track:
@@ -85,7 +89,8 @@ class Track:
 class WatcherNode(ImitationNode):
     """Keeps commands, joint states, goals and some pictures, for a report.
 
-    It takes messages as bytes, so that watching costs the watched as little as can be.
+    It takes messages as bytes and now and then, so that watching costs the watched as little as
+    can be; the middleware knows when each came.
 
     Parameters
     ----------
@@ -103,6 +108,7 @@ class WatcherNode(ImitationNode):
     ) -> None:
         super().__init__(parameters, **options)
         self.names = names
+        self._tracks: list[tuple[Polled, Track]] = []
         self.commands = self._track(
             Float64MultiArray, 'position_controller/commands', self._read_command
         )
@@ -110,14 +116,29 @@ class WatcherNode(ImitationNode):
         self.goals = self._track(JointTrajectory, 'joint_path', self._read_goal)
         self.picture_times: list[int] = []
         self._pictures: list[tuple[int, bytes]] = []
-        self.create_subscription(Image, 'image_raw', self._on_picture, SENSOR, raw=True)
+        self._image = Polled(
+            self,
+            Image,
+            'image_raw',
+            QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT),
+            raw=True,
+        )
+        self.create_timer(PERIOD, self.guarded(self._take_in))
 
     def _track(self, kind: Any, topic: str, read: Callable[[Any], tuple[int, Any]]) -> Track:
-        track = Track(kind, read)
-        self.create_subscription(
-            kind, topic, lambda content: track.add(self.now(), content), 50, raw=True
-        )
-        return track
+        self._tracks.append((Polled(self, kind, topic, raw=True), Track(kind, read)))
+        return self._tracks[-1][1]
+
+    def _take_in(self) -> None:
+        """Keep what has come, with the time at which it came."""
+        for topic, track in self._tracks:
+            for content, info in topic.take():
+                track.add(info['received_timestamp'], content)
+        for content, info in self._image.take():
+            now = info['received_timestamp']
+            self.picture_times.append(now)
+            if len(self.picture_times) % KEPT == 1:
+                self._pictures.append((now, content))
 
     def _read_command(self, message: Float64MultiArray) -> tuple[int, Any]:
         return command_stamp(message) or 0, message.data
@@ -128,12 +149,6 @@ class WatcherNode(ImitationNode):
     def _read_goal(self, message: JointTrajectory) -> tuple[int, Any]:
         path, _ = read_trajectory(message, self.names)
         return nanoseconds(message.header.stamp), path[-1] if len(path) else None
-
-    def _on_picture(self, content: bytes) -> None:
-        now = self.now()
-        self.picture_times.append(now)
-        if len(self.picture_times) % KEPT == 1:
-            self._pictures.append((now, content))
 
     @property
     def pictures(self) -> list[tuple[int, npt.NDArray[np.uint8]]]:
