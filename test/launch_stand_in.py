@@ -200,17 +200,21 @@ def _include(
     run.handlers = [handler for handler in run.handlers if id(handler) not in ended]
 
 
+# What makes a publisher or subscription, and which of its arguments is the topic.
+_MADE = {'create_publisher': 1, 'create_subscription': 1, 'Newest': 2, 'Polled': 2}
+
+
 @functools.cache
 def topics_of(path: Path) -> set[str]:
     """Return the topics that the source of a node names."""
-    made = ('create_publisher', 'create_subscription', 'newest')
-    return {
-        node.args[1].value
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-        and getattr(node.func, 'attr', '') in made
-        and isinstance(node.args[1], ast.Constant)
-    }
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, 'attr', getattr(node.func, 'id', ''))
+            topic = node.args[_MADE[name]] if name in _MADE else None
+            if isinstance(topic, ast.Constant):
+                found.add(topic.value)
+    return found
 
 
 def all_topics() -> set[str]:

@@ -133,9 +133,9 @@ class WatcherNode(ImitationNode):
         """Keep what has come, with the time at which it came."""
         for topic, track in self._tracks:
             for content, info in topic.take():
-                track.add(info['received_timestamp'], content)
+                track.add(info['received_timestamp'] or self.now(), content)
         for content, info in self._image.take():
-            now = info['received_timestamp']
+            now = info['received_timestamp'] or self.now()
             self.picture_times.append(now)
             if len(self.picture_times) % KEPT == 1:
                 self._pictures.append((now, content))
