@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
+import rclpy
 import yaml
 from conftest import ROOT
 from node_bench import World, lines, status
@@ -18,7 +21,7 @@ from std_msgs.msg import Header
 
 from kde_imitation.errors import BadInput
 from kde_imitation.nodes import reference
-from kde_imitation.nodes.base import SENSOR, ImitationNode, Newest
+from kde_imitation.nodes.base import PROFILES, SENSOR, ImitationNode, Newest, start_ros
 from kde_imitation.nodes.messages import vector_message
 from kde_imitation.nodes.parameters import Parameter
 
@@ -249,3 +252,28 @@ def test_diagnostics_come_once_a_second_with_rate_age_and_shares(ros: World) -> 
     assert heard[-1].status[0].hardware_id == 'kde_imitation'
     stamps = [one.header.stamp.sec + 1e-9 * one.header.stamp.nanosec for one in heard]
     assert all(0.5 < b - a < 1.6 for a, b in pairwise(stamps))
+
+
+# --- the middleware --------------------------------------------------------------------------
+
+
+def test_nodes_are_found_quickly_unless_the_user_has_settings_of_his_own(
+    ros: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in PROFILES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(PROFILES[1], 'mine.xml')
+    context = rclpy.Context()
+    start_ros(['test'], context, ros.domain)
+    rclpy.shutdown(context=context)
+    assert PROFILES[0] not in os.environ
+    assert os.environ[PROFILES[1]] == 'mine.xml'
+    monkeypatch.delenv(PROFILES[1])
+    context = rclpy.Context()
+    start_ros(['test'], context, ros.domain)
+    rclpy.shutdown(context=context)
+    files = {os.environ[name] for name in PROFILES}
+    assert len(files) == 1
+    calls = ElementTree.parse(files.pop()).find('.//{*}initialAnnouncements/{*}count')
+    assert calls is not None
+    assert int(calls.text) > 5, 'more than Fast DDS makes by itself'
